@@ -1,0 +1,3 @@
+//! The `forkline` command.
+
+fn main() {}
