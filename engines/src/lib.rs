@@ -40,6 +40,7 @@ mod line;
 pub mod memory;
 mod registry;
 mod repo;
+mod resident;
 mod session;
 pub mod sqlite;
 mod storage;
