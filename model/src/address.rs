@@ -218,6 +218,9 @@ impl fmt::Display for Seq {
 pub struct Millis(u64);
 
 impl Millis {
+    /// The Unix epoch.
+    pub const EPOCH: Self = Self(0);
+
     /// The time `ms` milliseconds after the Unix epoch.
     pub fn new(ms: u64) -> Result<Self> {
         if ms <= SEQ_MAX { Ok(Self(ms)) } else { Err(Error::InvalidTimestamp { ms }) }
