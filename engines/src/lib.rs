@@ -1,1 +1,5 @@
 //! Under construction.
+
+pub mod scan;
+#[doc(hidden)]
+pub mod spill;
