@@ -34,6 +34,8 @@ fn space() -> impl Strategy<Value = String> {
 fn string() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z ]{0,40}",
+        1 => select(vec![r"\ud83dx\ude00", r"\ud83d\n\ude00", r"\ud83d\ud83d\ude00"])
+            .prop_map(str::to_owned),
         1 => "[\u{80}-\u{10ffff}]{0,3}".prop_map(|text| text.replace(['"', '\\'], "")),
         1 => select(vec![
             r#"\""#, r"\\", r"\/", r"\b", r"\f", r"\n", r"\r", r"\t", r"\u0000", r"\u0041",
@@ -133,6 +135,8 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
+const STRUCTURE: &[u8] = b"{}[]:,\"";
+
 /// One change of a file's bytes; places are taken modulo its length.
 #[derive(Debug, Clone)]
 enum Change {
@@ -140,6 +144,8 @@ enum Change {
     Insert(usize, Vec<u8>),
     Remove(usize, usize),
     Cut(usize),
+    /// Puts another structural byte in the place of one.
+    Confuse(usize, u8),
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -181,6 +187,8 @@ fn change() -> impl Strategy<Value = Change> {
         3 => (any::<usize>(), piece).prop_map(|(at, piece)| Change::Insert(at, piece)),
         2 => (any::<usize>(), 1..4_usize).prop_map(|(at, len)| Change::Remove(at, len)),
         1 => any::<usize>().prop_map(Change::Cut),
+        3 => (any::<usize>(), select(STRUCTURE.to_vec()))
+            .prop_map(|(at, byte)| Change::Confuse(at, byte)),
     ]
 }
 
@@ -200,6 +208,13 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
             bytes.drain(place(*at)..(place(*at) + count).min(len));
         }
         Change::Cut(at) => bytes.truncate(place(*at)),
+        Change::Confuse(at, byte) => {
+            let count = bytes.iter().filter(|byte| STRUCTURE.contains(byte)).count();
+            let mut structure = bytes.iter_mut().filter(|byte| STRUCTURE.contains(byte));
+            if let Some(place) = structure.nth(at % count.max(1)) {
+                *place = *byte;
+            }
+        }
     }
 }
 

@@ -150,6 +150,10 @@ impl<const W: usize> TapeReader<'_, W> {
             Direction::Backward => (index + 1).saturating_sub(count)..index + 1,
         };
         let len = usize::try_from(range.end - range.start).expect("at most a block");
+        assert!(
+            len <= self.tape.block_records,
+            "more than the budget has room for"
+        );
         if self.block.is_empty() {
             self.block.reserve_exact(len);
         }
