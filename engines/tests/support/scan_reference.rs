@@ -50,20 +50,8 @@ pub(crate) struct Line {
 /// The good lines, and the number of the line that ended the reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    lines: Vec<Line>,
-    bad_line: Option<u64>,
-}
-
-impl Reading {
-    /// Count of good lines.
-    pub(crate) fn good_lines(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether all lines are good.
-    pub(crate) fn is_good(&self) -> bool {
-        self.bad_line.is_none()
-    }
+    pub(crate) lines: Vec<Line>,
+    pub(crate) bad_line: Option<u64>,
 }
 
 /// Reads with both and compares; returns what they agree on.
