@@ -218,13 +218,17 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 1000,
+/// Random inputs, and a place beside this file for those that failed.
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
-    })]
+    }
+}
 
+proptest! {
+    #![proptest_config(config(1000))]
     #[test]
     fn agree_on_json(file in file(), sizes in read_sizes(), offset in 0..3_u64) {
         compare(file.as_bytes(), offset, &sizes);
@@ -243,6 +247,10 @@ proptest! {
         }
         compare(&bytes, offset, &sizes);
     }
+}
+
+proptest! {
+    #![proptest_config(config(200))]
 
     /// Lines longer than the buffer, with something of interest where the buffer ends.
     #[test]
