@@ -41,7 +41,10 @@ pub mod memory;
 mod registry;
 mod repo;
 mod resident;
+pub mod scan;
 mod session;
+#[doc(hidden)]
+pub mod spill;
 pub mod sqlite;
 mod storage;
 pub mod transfer;

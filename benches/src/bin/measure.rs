@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use forkline_benches::{Shape, heap, mib, write_jsonl};
-use forkline_engines::{Context, Error, JsonlRepo, ListFilter, Repo, SessionRef, SqliteRepo, transfer};
+use forkline_engines::{
+    Context, Error, JsonlRepo, ListFilter, Repo, SessionRef, SqliteRepo, transfer,
+};
 use forkline_model::{BranchName, ForkOptions};
 
 #[global_allocator]
@@ -31,7 +33,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} entries, {}", shape.entries, mib(file.metadata()?.len()));
     println!("{:24} {:>10} {:>7} {:>12} {:>12}", "", "median", "ratio", "Rust heap", "SQLite heap");
 
-    let copied = report("copy + fsync", None, repeats, |n| copy(&file, &folder.path().join(format!("copy-{n}"))))?;
+    let copied = report("copy + fsync", None, repeats, |n| {
+        copy(&file, &folder.path().join(format!("copy-{n}")))
+    })?;
     let jsonl = JsonlRepo::open(&source_root)?;
     let source = only(&jsonl)?;
     for (name, options) in scopes()? {
