@@ -34,13 +34,18 @@ mod branch;
 mod context;
 mod error;
 pub mod fork;
+pub mod fs;
 mod ids;
 pub mod jsonl;
 mod line;
 pub mod memory;
 mod registry;
 mod repo;
+mod resident;
+pub mod scan;
 mod session;
+#[doc(hidden)]
+pub mod spill;
 pub mod sqlite;
 mod storage;
 pub mod transfer;
