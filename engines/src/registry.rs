@@ -13,7 +13,7 @@ use crate::session::SessionCore;
 /// An id is reserved from the moment create, open, fork or delete begins until it ends. Who
 /// loses a race gets *session exists* (create, fork) or *already open* (open, delete).
 #[derive(Clone, Default)]
-pub struct Registry(Arc<Mutex<Inner>>);
+pub(crate) struct Registry(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -80,7 +80,7 @@ impl Registry {
 
 /// A reserved id; free again when dropped.
 #[must_use]
-pub struct Reservation {
+pub(crate) struct Reservation {
     registry: Registry,
     id: SessionId,
     token: u64,

@@ -337,3 +337,15 @@ pub(crate) fn open_reserved(
     let environment = repo.core().environment().clone();
     Ok(Session::new(storage, reference, environment, reservation.into_open()))
 }
+
+/// The order of a listing: createdAt descending, then id, then cwd (formats §1).
+pub(crate) fn sort_listing(found: &mut [SessionRef]) {
+    found.sort_by(|left, right| {
+        let (left, right) = (&left.metadata, &right.metadata);
+        right
+            .created_at
+            .cmp(&left.created_at)
+            .then_with(|| left.id.cmp(&right.id))
+            .then_with(|| left.cwd.cmp(&right.cwd))
+    });
+}

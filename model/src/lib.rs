@@ -21,24 +21,38 @@
 //! - **stage**, **publish**: build a destination out of sight, then make it visible in one step.
 
 pub mod address;
+pub mod builder;
+pub mod diff;
 pub mod entry;
 pub mod error;
+pub mod fork;
 pub mod json;
+pub mod lanes;
 mod loose;
 mod members;
 pub mod metadata;
+pub mod op;
 pub mod policy;
 pub mod query;
+mod run;
+pub mod state;
 pub mod usage;
+pub mod world;
 pub mod write;
 
 pub use address::{
     Address, BranchName, EntryId, Key, Millis, Namespace, Seq, SessionId, StoreKind, TypeName,
 };
+pub use builder::StateBuilder;
 pub use entry::{Entry, EntryHead, EntryType, NewEntry};
 pub use error::{Error, ErrorKind, Result};
+pub use fork::{Birth, Plan, fork};
 pub use json::Json;
+pub use lanes::{Finding, Lane};
 pub use metadata::{ForkOptions, LaneAudit, Metadata, Position, Scope};
+pub use op::{Answer, Op, ReadOp, Trace};
 pub use query::{BranchScan, EntryQuery, Limit, ListQuery, Order, SeqQuery};
+pub use state::{Committed, State};
 pub use usage::{NewUsage, Stats, Usage, UsageRow};
+pub use world::{ForkRequest, RepoIndex, World};
 pub use write::Write;

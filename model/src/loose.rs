@@ -44,11 +44,12 @@ pub(crate) fn equal(left: &str, right: &str) -> bool {
     true
 }
 
-/// Doubles, with what a JavaScript writer makes of infinities: `1e400` is written as `null`.
+/// Doubles, with what a JavaScript writer makes of infinities: `1e400` and `-1e400` are both
+/// written as `null`.
 fn same_number(left: &str, right: &str) -> bool {
     let double = |text: &str| match text {
         "null" => Some(f64::INFINITY),
-        _ => text.parse::<f64>().ok(),
+        _ => text.parse::<f64>().ok().map(|n| if n.is_infinite() { f64::INFINITY } else { n }),
     };
     match (double(left), double(right)) {
         (Some(left), Some(right)) => left.total_cmp(&right).is_eq() || both_zero(left, right),
@@ -111,6 +112,8 @@ mod tests {
             (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
             (r#""\u0041\/""#, r#""A/""#),
             ("1e400", "null"),
+            ("-1e400", "null"),
+            ("[1e999,-1e999]", "[null,null]"),
             ("-0", "0"),
             (r#""\ud800""#, r#""\uD800""#),
         ] {
@@ -120,6 +123,8 @@ mod tests {
             ("1", "2"),
             ("1", "true"),
             ("true", "false"),
+            ("1e300", "null"),
+            ("0", "null"),
             ("[1,2]", "[2,1]"),
             (r#"{"a":1}"#, r#"{"b":1}"#),
             (r#""a""#, r#""b""#),

@@ -214,10 +214,12 @@ pub fn read_tip(branch: &BranchName, value: &Json) -> Result<Option<EntryId>> {
         return Ok(None);
     }
     let id = value.to_text().and_then(|text| EntryId::new(text).ok());
-    id.map(Some).ok_or_else(|| Error::CorruptLane {
-        branch: branch.clone(),
-        reason: "its tip is neither an entry id nor null",
-    })
+    id.map(Some).ok_or_else(|| unreadable_tip(branch))
+}
+
+/// The error of a tip that is neither an entry id nor null.
+pub(crate) fn unreadable_tip(branch: &BranchName) -> Error {
+    Error::CorruptLane { branch: branch.clone(), reason: "its tip is neither an entry id nor null" }
 }
 
 /// Which of a branch's three rows are there (contract §2).
