@@ -1,4 +1,4 @@
-//! Bytes a second of the line scanner, against serde_json with the same members routed.
+//! Bytes a second of the line scanner, against `serde_json` with the same members routed.
 
 use std::hint::black_box;
 
@@ -25,13 +25,9 @@ fn file(payload: &str) -> Vec<u8> {
     let mut file = Vec::with_capacity(FILE_BYTES + payload.len());
     for seq in 1_u64.. {
         let (id, parent) = (uuid_like(seq), uuid_like(seq - 1));
-        file.extend_from_slice(
-            format!(
-                r#"{{"kind":"entry","id":"{id}","parentId":"{parent}","type":"message",{payload},"seq":{seq},"timestamp":1700000000000}}"#
-            )
-            .as_bytes(),
-        );
-        file.push(b'\n');
+        let head = format!(r#""kind":"entry","id":"{id}","parentId":"{parent}","type":"message""#);
+        let tail = format!(r#""seq":{seq},"timestamp":1700000000000"#);
+        file.extend_from_slice(format!("{{{head},{payload},{tail}}}\n").as_bytes());
         if file.len() > FILE_BYTES {
             break;
         }
@@ -71,27 +67,39 @@ struct Routed<'a> {
 
 fn serde_json_lines(file: &[u8]) -> u64 {
     let text = str::from_utf8(file).expect("the file is UTF-8");
-    text.lines().map(|line| serde_json::from_str::<Routed<'_>>(line).expect("good").seq).sum()
+    text.lines()
+        .map(|line| serde_json::from_str::<Routed<'_>>(line).expect("good").seq)
+        .sum()
 }
 
 fn scans(criterion: &mut Criterion) {
     let short = r#""message":{"role":"user","content":"ok, go on"}"#.to_owned();
-    let prose = "It was a dark and stormy night; the rain fell in torrents, \\\"except\\\" at times. ";
-    let text = format!(r#""message":{{"role":"user","content":"{}"}}"#, prose.repeat(50));
+    let prose =
+        "It was a dark and stormy night; the rain fell in torrents, \\\"except\\\" at times. ";
+    let text = format!(
+        r#""message":{{"role":"user","content":"{}"}}"#,
+        prose.repeat(50)
+    );
     let call = r#"{"type":"toolCall","id":"c1","arguments":{"path":"a/b.rs","lines":[1,20,-3.5]}}"#;
     let structured = format!(r#""message":{{"content":[{}]}}"#, [call; 30].join(","));
 
     let mut group = criterion.benchmark_group("scan");
-    group.sample_size(10).measurement_time(std::time::Duration::from_secs(2));
+    group
+        .sample_size(10)
+        .measurement_time(std::time::Duration::from_secs(2));
     for (name, payload) in [("short", short), ("text", text), ("structured", structured)] {
         let file = file(&payload);
         group.throughput(Throughput::Bytes(file.len() as u64));
         group.bench_with_input(BenchmarkId::new("scanner", name), &file, |bencher, file| {
             bencher.iter(|| scan(file));
         });
-        group.bench_with_input(BenchmarkId::new("serde_json", name), &file, |bencher, file| {
-            bencher.iter(|| serde_json_lines(file));
-        });
+        group.bench_with_input(
+            BenchmarkId::new("serde_json", name),
+            &file,
+            |bencher, file| {
+                bencher.iter(|| serde_json_lines(file));
+            },
+        );
     }
     group.finish();
 }

@@ -2,7 +2,7 @@
 //! architecture, "JSONL").
 //!
 //! A line is one object or an array of objects. The scanner checks every byte as strictly as
-//! serde_json does, decodes the few top-level members that its caller routes on, and reports
+//! `serde_json` does, decodes the few top-level members that its caller routes on, and reports
 //! everything else as byte spans. Who wants the bytes copies them from the file by span.
 //!
 //! *Design.* A pull parser over one buffer of 64 KiB: it stops at the end of each object and of
@@ -10,15 +10,15 @@
 //! anywhere. Strings are skipped a vector register at a time, UTF-8 is checked a buffer at a
 //! time, nesting is a stack of bits.
 //!
-//! *Why this way.* serde_json and its faster rivals want the whole line in memory; a fork has
-//! 8 MiB for lines of 1 GiB. serde_json stays the reference that the tests and the fuzz target
+//! *Why this way.* `serde_json` and its faster rivals want the whole line in memory; a fork has
+//! 8 MiB for lines of 1 GiB. `serde_json` stays the reference that the tests and the fuzz target
 //! `line_scan` hold this scanner against.
 //!
 //! *Invariants.*
 //! 1. Heap: one buffer, 1 bit a level up to [`DEPTH_LIMIT`], and up to [`TEXT_BYTES_LIMIT`] for
 //!    each decoded member.
 //! 2. A line is accepted exactly if it is UTF-8, ends with a newline, is one object or an array
-//!    of objects for serde_json (which does not decode what it skips), and is not too deep.
+//!    of objects for `serde_json` (which does not decode what it skips), and is not too deep.
 //! 3. A failed scan stays failed: it answers the same error again.
 //!
 //! # Example
@@ -140,16 +140,26 @@ impl<R: Read> Scan<R> {
     /// # Errors
     /// [`ScanError::Malformed`] for a line that is none, [`ScanError::Read`] when the reader
     /// fails; from then on the same error again.
-    #[expect(clippy::should_implement_trait, reason = "the item borrows from the scan")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the item borrows from the scan"
+    )]
+    #[expect(clippy::missing_panics_doc, reason = "an invariant of our own")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, ScanError> {
         if let Some(error) = self.source.error(self.line) {
             return Err(error);
         }
         match self.step() {
             Ok(Step::Object) => Ok(Some(Item::Object(&self.object))),
-            Ok(Step::Line(span)) => Ok(Some(Item::Line { number: self.line, span })),
+            Ok(Step::Line(span)) => Ok(Some(Item::Line {
+                number: self.line,
+                span,
+            })),
             Ok(Step::End) => Ok(None),
-            Err(Stop) => Err(self.source.error(self.line).expect("a stop leaves its reason")),
+            Err(Stop) => Err(self
+                .source
+                .error(self.line)
+                .expect("a stop leaves its reason")),
         }
     }
 

@@ -9,25 +9,21 @@ pub const TEXT_BYTES_LIMIT: usize = 64 * 1024;
 
 const WORD: usize = 8;
 const BLOCK: usize = 32;
-/// Bytes that are tried word by word before the block loop pays off: most names and ids.
-const SHORT: usize = 32;
+/// Words that are tried one by one before the block loop pays off: names and ids.
+const SHORT_WORDS: usize = 8;
 
 /// Count of leading bytes that are neither quote, backslash nor control character.
 #[inline]
 pub(super) fn plain_len(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(word) = bytes[at..].first_chunk::<WORD>() {
+    let (words, _) = bytes.as_chunks::<WORD>();
+    for (index, word) in words.iter().take(SHORT_WORDS).enumerate() {
         let special = special_bytes(u64::from_le_bytes(*word));
         if special != 0 {
-            return at + special.trailing_zeros() as usize / WORD;
-        }
-        at += WORD;
-        if at == SHORT {
-            at += plain_blocks(&bytes[at..]);
-            break;
+            return index * WORD + special.trailing_zeros() as usize / WORD;
         }
     }
-    at + plain_len_in_words(&bytes[at..])
+    let at = words.len().min(SHORT_WORDS) * WORD;
+    at + long_plain_len(&bytes[at..])
 }
 
 /// High bit of each byte that ends a plain run. Above the lowest one there may be false ones,
@@ -36,38 +32,40 @@ pub(super) fn plain_len(bytes: &[u8]) -> usize {
 fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES * 0x80;
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
+    let quote = word ^ (ONES * 0x22);
+    let backslash = word ^ (ONES * 0x5c);
     let below_space = word.wrapping_sub(ONES * 0x20) & !word;
     let is_quote = quote.wrapping_sub(ONES) & !quote;
     let is_backslash = backslash.wrapping_sub(ONES) & !backslash;
     (below_space | is_quote | is_backslash) & HIGHS
 }
 
-/// Length of the leading whole blocks without a special byte. Written so that the compiler
-/// uses vector registers for it.
-fn plain_blocks(bytes: &[u8]) -> usize {
+/// The same behind the short words, and at the end of a window. The block test is written so
+/// that the compiler uses vector registers for it.
+fn long_plain_len(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
     let is_plain = |block: &&[u8; BLOCK]| {
-        let special = block.iter().fold(0_u8, |any, &byte| any | u8::from(is_special(byte)));
+        let special = block
+            .iter()
+            .fold(0_u8, |any, &byte| any | u8::from(is_special(byte)));
         special == 0
     };
-    blocks.iter().take_while(is_plain).count() * BLOCK
-}
-
-/// The same for the rest, at most a block and the end of a window.
-#[inline]
-fn plain_len_in_words(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(word) = bytes[at..].first_chunk::<WORD>() {
-        let special = special_bytes(u64::from_le_bytes(*word));
+    let at = blocks.iter().take_while(is_plain).count() * BLOCK;
+    let (words, _) = bytes[at..].as_chunks::<WORD>();
+    let specials = words
+        .iter()
+        .map(|word| special_bytes(u64::from_le_bytes(*word)));
+    for (index, special) in specials.enumerate() {
         if special != 0 {
-            return at + special.trailing_zeros() as usize / WORD;
+            return at + index * WORD + special.trailing_zeros() as usize / WORD;
         }
-        at += WORD;
     }
+    let at = at + words.len() * WORD;
     let rest = &bytes[at..];
-    at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
+    at + rest
+        .iter()
+        .position(|&byte| is_special(byte))
+        .unwrap_or(rest.len())
 }
 
 #[inline]
@@ -121,6 +119,7 @@ impl Collector {
         self.high = None;
     }
 
+    #[inline]
     pub(super) fn finish(&mut self) {
         self.settle_high();
     }
@@ -138,12 +137,15 @@ impl Collector {
 
     /// A high surrogate without a low one behind it. It counts three bytes, as in WTF-8, so
     /// that "too long" does not depend on what is wrong with the string otherwise.
+    #[inline]
     fn settle_high(&mut self) {
-        if self.high.take().is_some() {
+        if self.high.is_some() {
+            self.high = None;
             self.lone_surrogate();
         }
     }
 
+    #[cold]
     fn lone_surrogate(&mut self) {
         self.has_lone_surrogate = true;
         self.append(&[b'?'; 3]);
@@ -179,7 +181,9 @@ impl Sink for Collector {
         match (high, unit) {
             (Some(high), 0xdc00..=0xdfff) => {
                 let pair = char::decode_utf16([high, unit]).next();
-                let pair = pair.and_then(Result::ok).expect("a high and a low surrogate");
+                let pair = pair
+                    .and_then(Result::ok)
+                    .expect("a high and a low surrogate");
                 self.append(pair.encode_utf8(&mut [0; 4]).as_bytes());
             }
             (high, _) => {

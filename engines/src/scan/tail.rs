@@ -9,6 +9,7 @@ const PIECE_BYTES: u64 = 64 * 1024;
 ///
 /// # Errors
 /// Those of the reader, and `UnexpectedEof` when it is shorter than `len` bytes.
+#[expect(clippy::missing_panics_doc, reason = "an invariant of our own")]
 pub fn last_newline<F: Read + Seek>(mut file: F, len: u64) -> io::Result<u64> {
     let mut piece = Vec::new();
     let mut end = len;

@@ -14,7 +14,11 @@ impl<R: Read> Source<R> {
         let first = self.peek_token()?;
         if matches!(first, b'{' | b'[') {
             self.skip_nested(levels)?;
-            return Ok(if first == b'{' { Class::Object } else { Class::Array });
+            return Ok(if first == b'{' {
+                Class::Object
+            } else {
+                Class::Array
+            });
         }
         self.scalar(first, &mut Ignore)
     }
@@ -127,6 +131,10 @@ impl<R: Read> Source<R> {
     }
 
     fn literal(&mut self, word: &[u8], class: Class) -> Result<Class, Stop> {
+        if self.window().starts_with(word) {
+            self.advance(word.len());
+            return Ok(class);
+        }
         for &byte in word {
             if self.peek()? != byte {
                 return Err(self.fail(Reason::InvalidLiteral));
@@ -136,7 +144,30 @@ impl<R: Read> Source<R> {
         Ok(class)
     }
 
+    #[inline]
     fn number(&mut self, sink: &mut impl Sink) -> Result<(), Stop> {
+        // Nearly all numbers are integers without a sign, whole in the window.
+        let window = self.window();
+        let len = window
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let is_integer = match window {
+            [b'0', ..] => len == 1,
+            _ => len > 0,
+        };
+        match window.get(len) {
+            Some(byte) if is_integer && !matches!(byte, b'.' | b'e' | b'E') => {
+                sink.plain(&window[..len]);
+                self.advance(len);
+                Ok(())
+            }
+            _ => self.spelled_number(sink),
+        }
+    }
+
+    /// A number of any form.
+    fn spelled_number(&mut self, sink: &mut impl Sink) -> Result<(), Stop> {
         if self.peek()? == b'-' {
             self.pass(sink)?;
         }
@@ -176,7 +207,10 @@ impl<R: Read> Source<R> {
         }
         while self.peek()?.is_ascii_digit() {
             let window = self.window();
-            let len = window.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let len = window
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
             sink.plain(&window[..len]);
             self.advance(len);
         }

@@ -1,6 +1,6 @@
-//! A slow reading of the same lines by serde_json, and the comparison of the scanner with it.
+//! A slow reading of the same lines by `serde_json`, and the comparison of the scanner with it.
 //!
-//! The reference takes whole lines, asks serde_json whether they are JSON, and walks them with
+//! The reference takes whole lines, asks `serde_json` whether they are JSON, and walks them with
 //! a visitor; nothing in it is shared with the scanner.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 /// Members that the comparison routes on: short and long names, one prefix of another, one
 /// empty, one not ASCII.
-pub static SHAPE: Shape = Shape::new(&[
+pub(crate) static SHAPE: Shape = Shape::new(&[
     Member::decoded("a"),
     Member::decoded("ab"),
     Member::placed("value"),
@@ -26,7 +26,7 @@ pub static SHAPE: Shape = Shape::new(&[
 
 /// What is known of a routed member, in owned form.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value {
+pub(crate) struct Value {
     class: Class,
     span: Range<u64>,
     text: OwnedText,
@@ -42,38 +42,31 @@ enum OwnedText {
 
 /// One line as both readers report it.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub struct Line {
+pub(crate) struct Line {
     span: Range<u64>,
     objects: Vec<(Range<u64>, Vec<Option<Value>>)>,
 }
 
 /// The good lines, and the number of the line that ended the reading.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Reading {
-    lines: Vec<Line>,
-    bad_line: Option<u64>,
-}
-
-impl Reading {
-    /// Count of good lines.
-    pub fn good_lines(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether all lines are good.
-    pub fn is_good(&self) -> bool {
-        self.bad_line.is_none()
-    }
+pub(crate) struct Reading {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) bad_line: Option<u64>,
 }
 
 /// Reads with both and compares; returns what they agree on.
 ///
 /// # Panics
 /// When they differ, or when the scanner contradicts itself.
-pub fn compare(bytes: &[u8], start_offset: u64, read_sizes: &[u8]) -> Reading {
+pub(crate) fn compare(bytes: &[u8], start_offset: u64, read_sizes: &[u8]) -> Reading {
     let expected = reference(bytes, start_offset);
     let found = scanner(bytes, start_offset, read_sizes);
-    assert_eq!(found, expected, "reads of {read_sizes:?}, input {:?}", Shown(bytes));
+    assert_eq!(
+        found,
+        expected,
+        "reads of {read_sizes:?}, input {:?}",
+        Shown(bytes)
+    );
     expected
 }
 
@@ -83,12 +76,17 @@ struct Shown<'a>(&'a [u8]);
 impl fmt::Debug for Shown<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.get(..2000).unwrap_or(self.0);
-        write!(formatter, "\"{}\" of {} bytes", shown.escape_ascii(), self.0.len())
+        write!(
+            formatter,
+            "\"{}\" of {} bytes",
+            shown.escape_ascii(),
+            self.0.len()
+        )
     }
 }
 
 /// Hands out its bytes in pieces of given sizes, over and over; a size of 0 is an interruption.
-pub struct Pieces<'a> {
+pub(crate) struct Pieces<'a> {
     bytes: &'a [u8],
     sizes: &'a [u8],
     turn: usize,
@@ -111,7 +109,11 @@ impl Read for Pieces<'_> {
 }
 
 fn scanner(bytes: &[u8], start_offset: u64, read_sizes: &[u8]) -> Reading {
-    let reader = Pieces { bytes, sizes: read_sizes, turn: 0 };
+    let reader = Pieces {
+        bytes,
+        sizes: read_sizes,
+        turn: 0,
+    };
     let mut scan = Scan::new(reader, start_offset, &SHAPE);
     let mut lines = Vec::new();
     let mut line = Line::default();
@@ -143,7 +145,9 @@ fn scanner(bytes: &[u8], start_offset: u64, read_sizes: &[u8]) -> Reading {
             }
             Err(error) => {
                 let end = start_offset + bytes.len() as u64;
-                let line_start = lines.last().map_or(start_offset, |line: &Line| line.span.end);
+                let line_start = lines
+                    .last()
+                    .map_or(start_offset, |line: &Line| line.span.end);
                 assert!((line_start..=end).contains(&error.offset()), "{error}");
                 let again = scan.next().expect_err("a failed scan stays failed");
                 assert_eq!(again.to_string(), error.to_string());
@@ -159,17 +163,27 @@ fn reference(bytes: &[u8], start_offset: u64) -> Reading {
     let mut start = 0;
     for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
         let end = start + piece.len();
-        let mark = if start == 0 && start_offset == 0 { "\u{feff}".as_bytes() } else { b"" };
+        let mark = if start == 0 && start_offset == 0 {
+            "\u{feff}".as_bytes()
+        } else {
+            b""
+        };
         let text = piece.strip_prefix(mark).unwrap_or(piece);
         let text_offset = start_offset + (end - text.len()) as u64;
         let Some(objects) = line_objects(text, text_offset) else {
-            return Reading { bad_line: Some(lines.len() as u64 + 1), lines };
+            return Reading {
+                bad_line: Some(lines.len() as u64 + 1),
+                lines,
+            };
         };
         let span = start_offset + start as u64..start_offset + end as u64;
         lines.push(Line { span, objects });
         start = end;
     }
-    Reading { lines, bad_line: None }
+    Reading {
+        lines,
+        bad_line: None,
+    }
 }
 
 type Objects = Vec<(Range<u64>, Vec<Option<Value>>)>;
@@ -180,7 +194,9 @@ fn line_objects(line: &[u8], offset: u64) -> Option<Objects> {
     let value: &RawValue = serde_json::from_str(text).ok()?;
     let elements = match value.get().as_bytes().first() {
         Some(b'{') => vec![value],
-        Some(b'[') => serde_json::Deserializer::from_str(value.get()).deserialize_seq(Elements).ok()?,
+        Some(b'[') => serde_json::Deserializer::from_str(value.get())
+            .deserialize_seq(Elements)
+            .ok()?,
         _ => return None,
     };
     let place = |part: &str| {
@@ -267,7 +283,10 @@ fn decoded(value: &str, is_wanted: bool) -> OwnedText {
             let chars = || char::decode_utf16(units.iter().copied());
             let bytes: usize = chars().map(|char| char.map_or(3, char::len_utf8)).sum();
             let text: Result<String, _> = chars().collect();
-            assert_eq!(serde_json::from_str::<String>(value).ok(), text.as_ref().ok().cloned());
+            assert_eq!(
+                serde_json::from_str::<String>(value).ok(),
+                text.as_ref().ok().cloned()
+            );
             match text {
                 _ if bytes > 64 * 1024 => OwnedText::TooLong,
                 Ok(text) => OwnedText::Decoded(text),
