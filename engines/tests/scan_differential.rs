@@ -48,9 +48,7 @@ fn string() -> impl Strategy<Value = String> {
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<i64>().prop_map(|number| number.to_string()),
-        any::<f64>()
-            .prop_filter("finite", |n| n.is_finite())
-            .prop_map(|n| format!("{n:?}")),
+        any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(|n| format!("{n:?}")),
         select(vec![
             "0",
             "-0",
@@ -128,11 +126,8 @@ fn line() -> impl Strategy<Value = String> {
 
 fn file() -> impl Strategy<Value = String> {
     let mark = prop_oneof![9 => Just(""), 1 => Just("\u{feff}")];
-    (mark, prop::collection::vec(line(), 0..6)).prop_map(|(mark, lines)| {
-        lines
-            .into_iter()
-            .fold(mark.to_owned(), |f, l| f + &l + "\n")
-    })
+    (mark, prop::collection::vec(line(), 0..6))
+        .prop_map(|(mark, lines)| lines.into_iter().fold(mark.to_owned(), |f, l| f + &l + "\n"))
 }
 
 const STRUCTURE: &[u8] = b"{}[]:,\"";
@@ -295,10 +290,7 @@ fn generated_files_are_mostly_good() {
     let mut good_files = 0;
     let mut lines = 0;
     for _ in 0..500 {
-        let file = file()
-            .new_tree(&mut runner)
-            .expect("no filter runs dry")
-            .current();
+        let file = file().new_tree(&mut runner).expect("no filter runs dry").current();
         let reading = compare(file.as_bytes(), 0, &[]);
         good_files += usize::from(reading.bad_line.is_none());
         lines += reading.lines.len();
@@ -322,9 +314,5 @@ fn agree_on_the_fuzz_corpus() {
         count += 1;
     }
     assert!(count >= 30, "{count} files");
-    assert!(
-        good > 0 && good < 3 * count,
-        "good and bad files: {good} of {}",
-        3 * count
-    );
+    assert!(good > 0 && good < 3 * count, "good and bad files: {good} of {}", 3 * count);
 }

@@ -35,10 +35,7 @@ struct Parts {
 impl Parts {
     /// Parts with their number of repetitions, in order.
     fn new(parts: &[(&'static str, usize)]) -> Self {
-        let mut parts: Vec<_> = parts
-            .iter()
-            .map(|&(part, n)| (part.as_bytes(), n))
-            .collect();
+        let mut parts: Vec<_> = parts.iter().map(|&(part, n)| (part.as_bytes(), n)).collect();
         parts.reverse();
         Self { parts, at: 0 }
     }
@@ -90,72 +87,34 @@ fn check(name: &str, parts: &[(&'static str, usize)], expected: (usize, usize)) 
 
 #[test]
 fn heap_does_not_depend_on_the_lines() {
-    let short = check(
-        "a short line",
-        &[("{\"id\":\"a\",\"value\":\"x\"}\n", 1)],
-        (1, 1),
-    );
+    let short = check("a short line", &[("{\"id\":\"a\",\"value\":\"x\"}\n", 1)], (1, 1));
     for (name, parts, expected) in [
         (
             "skipped text",
-            &[
-                ("{\"value\":\"", 1),
-                ("0123456789abcdef", 4 * MIB),
-                ("\"}\n", 1),
-            ],
+            &[("{\"value\":\"", 1), ("0123456789abcdef", 4 * MIB), ("\"}\n", 1)],
             (1, 1),
         ),
-        (
-            "skipped number",
-            &[("{\"value\":", 1), ("1234567890", MIB), ("}\n", 1)],
-            (1, 1),
-        ),
+        ("skipped number", &[("{\"value\":", 1), ("1234567890", MIB), ("}\n", 1)], (1, 1)),
         ("spaces", &[("{", 1), ("        ", MIB), ("}\n", 1)], (1, 1)),
-        (
-            "long name",
-            &[("{\"id", 1), ("\\u0061bcdefghij", MIB), ("\":1}\n", 1)],
-            (1, 1),
-        ),
-        (
-            "many names",
-            &[
-                ("{", 1),
-                ("\"id\":1,\"x\":[{},{}],", MIB),
-                ("\"a\":0}\n", 1),
-            ],
-            (1, 1),
-        ),
+        ("long name", &[("{\"id", 1), ("\\u0061bcdefghij", MIB), ("\":1}\n", 1)], (1, 1)),
+        ("many names", &[("{", 1), ("\"id\":1,\"x\":[{},{}],", MIB), ("\"a\":0}\n", 1)], (1, 1)),
         (
             "a commit of a million writes",
-            &[
-                ("[", 1),
-                ("{\"id\":\"a\",\"value\":[]},", 1_000_000),
-                ("{}]\n", 1),
-            ],
+            &[("[", 1), ("{\"id\":\"a\",\"value\":[]},", 1_000_000), ("{}]\n", 1)],
             (1_000_001, 1),
         ),
     ] {
         let peak_bytes = check(name, parts, expected);
-        assert!(
-            peak_bytes <= short + 1024,
-            "{name}: {peak_bytes} bytes, a short line {short}"
-        );
+        assert!(peak_bytes <= short + 1024, "{name}: {peak_bytes} bytes, a short line {short}");
     }
     // What is decoded is kept up to its limit.
     for id in ["\"id\":\"", "\"seq\":1,\"id\":\"\\n"] {
         let parts = &[("{", 1), (id, 1), ("0123456789abcdef", MIB), ("\"}\n", 1)];
         let peak_bytes = check("decoded text", parts, (1, 1));
-        assert!(
-            peak_bytes <= short + 128 * 1024,
-            "decoded text: {peak_bytes} bytes"
-        );
+        assert!(peak_bytes <= short + 128 * 1024, "decoded text: {peak_bytes} bytes");
     }
     let deep = 5_000_000;
-    check(
-        "deep arrays",
-        &[("{\"value\":", 1), ("[", deep), ("]", deep), ("}\n", 1)],
-        (1, 1),
-    );
+    check("deep arrays", &[("{\"value\":", 1), ("[", deep), ("]", deep), ("}\n", 1)], (1, 1));
     let objects = &[("{\"x\":", deep), ("{}", 1), ("}", deep), ("\n", 1)];
     check("deep objects", objects, (1, 1));
 
@@ -164,8 +123,5 @@ fn heap_does_not_depend_on_the_lines() {
     let error = found.expect_err("one level too many");
     assert_eq!(error.reason(), Some(Reason::TooDeep));
     assert_eq!(error.offset(), 9 + 8 * 1024 * 1024);
-    assert!(
-        peak_bytes <= HEAP_BYTES_LIMIT,
-        "too deep: {peak_bytes} bytes"
-    );
+    assert!(peak_bytes <= HEAP_BYTES_LIMIT, "too deep: {peak_bytes} bytes");
 }

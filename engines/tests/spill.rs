@@ -27,11 +27,7 @@ fn records(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value
 }
 
 fn budget() -> impl Strategy<Value = usize> {
-    prop_oneof![
-        Just(0),
-        BUDGET_BYTES_MIN..4 * BUDGET_BYTES_MIN,
-        Just(64 * 1024)
-    ]
+    prop_oneof![Just(0), BUDGET_BYTES_MIN..4 * BUDGET_BYTES_MIN, Just(64 * 1024)]
 }
 
 fn sorted(dir: &Path, budget: usize, records: &[[u8; W]]) -> (Vec<[u8; W]>, Usage) {
@@ -43,10 +39,7 @@ fn sorted(dir: &Path, budget: usize, records: &[[u8; W]]) -> (Vec<[u8; W]>, Usag
     let sorted = pile.finish().expect("room on disk");
     assert_eq!(sorted.remaining(), records.len() as u64);
     let usage = sorted.usage();
-    (
-        sorted.map(|record| record.expect("readable")).collect(),
-        usage,
-    )
+    (sorted.map(|record| record.expect("readable")).collect(), usage)
 }
 
 proptest! {
@@ -135,18 +128,12 @@ fn missing_folder_fails_only_when_needed() {
     sorter.push([1; W]).expect("in RAM");
     tape.push([1; W]).expect("in RAM");
     let push_until_error = |push: &mut dyn FnMut() -> Option<ErrorKind>| {
-        (0..10_000)
-            .find_map(|_| push())
-            .expect("the budget is small")
+        (0..10_000).find_map(|_| push()).expect("the budget is small")
     };
     let kind = push_until_error(&mut || sorter.push([2; W]).err().map(|error| error.io_kind()));
     assert_eq!(kind, ErrorKind::NotFound);
     let kind = push_until_error(&mut || tape.push([2; W]).err().map(|error| error.io_kind()));
     assert_eq!(kind, ErrorKind::NotFound);
     let len = tape.len();
-    assert_eq!(
-        tape.forward().count() as u64,
-        len,
-        "what was pushed is still there"
-    );
+    assert_eq!(tape.forward().count() as u64, len, "what was pushed is still there");
 }

@@ -60,7 +60,8 @@ impl SessionFile {
         // The header is a whole line: nothing before its end is looked at.
         let start = self.header.end.min(len);
         let part = Part::new(&self.handle, start..len);
-        let end = last_newline(part, len - start).map_err(|error| Error::io("read", path, error))?;
+        let end =
+            last_newline(part, len - start).map_err(|error| Error::io("read", path, error))?;
         Ok(start + end)
     }
 }

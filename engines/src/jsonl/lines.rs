@@ -13,7 +13,7 @@ use forkline_model::address::{SEQ_MAX, TEXT_BYTES_MAX, shortened};
 use forkline_model::{Millis, Seq, StoreKind};
 
 use crate::error::{Error, Place, Result};
-use crate::fs::FileHandle;
+use crate::fs::{FileHandle, read_full};
 use crate::scan::{Class, Found, Item, Member, Object, Scan, ScanError, Shape, Text, as_integer};
 
 const KIND: usize = 0;
@@ -153,6 +153,48 @@ pub(super) fn for_each(
             }
         }
     }
+}
+
+/// Reads one object again that [`for_each`] has visited.
+///
+/// # Errors
+/// *Corrupt source* when it is not there any more, I/O, and what `visit` answers.
+pub(super) fn object_at<T>(
+    file: &Arc<dyn FileHandle>,
+    path: &Path,
+    span: Range<u64>,
+    visit: impl FnOnce(&Line<'_>) -> Result<T>,
+) -> Result<T> {
+    let offset = span.start;
+    let mut scan = Scan::new(Part::new(file, span), offset, &SHAPE);
+    let line = match scan.next().map_err(|error| scan_error(path, error))? {
+        Some(Item::Object(object)) => read(object, 0),
+        _ => Err("it is no object any more".to_owned()),
+    };
+    visit(&line.map_err(|reason| changed(path, offset, &reason))?)
+}
+
+/// The error of a file whose bytes are not what they were a moment ago.
+pub(super) fn changed(path: &Path, offset: u64, what: &str) -> Error {
+    Error::corrupt(path, format!("it changed at byte {offset} while it was read: {what}"))
+}
+
+/// The number of the line that holds the byte at `offset`, from 1.
+pub(super) fn line_number(file: &dyn FileHandle, path: &Path, offset: u64) -> Result<u64> {
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut at, mut number) = (0, 1);
+    while at < offset {
+        let left = usize::try_from(offset - at).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let piece = buffer.get_mut(..left).unwrap_or_default();
+        let count = read_full(file, piece, at).map_err(|error| Error::io("read", path, error))?;
+        if count == 0 {
+            break;
+        }
+        let piece = piece.get(..count).unwrap_or_default();
+        number += memchr::memchr_iter(b'\n', piece).count() as u64;
+        at += count as u64;
+    }
+    Ok(number)
 }
 
 fn scan_error(path: &Path, error: ScanError) -> Error {

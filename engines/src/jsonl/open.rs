@@ -25,7 +25,6 @@ const WRITES_PER_CHECK: u64 = 1024;
 const COPY_BYTES: usize = 256 * 1024;
 
 /// A session file that is ready for commits.
-#[derive(Debug)]
 pub(super) struct Opened {
     pub(super) handle: Arc<dyn FileHandle>,
     pub(super) structure: Structure,
@@ -37,7 +36,12 @@ pub(super) struct Opened {
 ///
 /// # Errors
 /// Those of [`SessionFile::open`], *corrupt source*, *cancelled*, I/O.
-pub(super) fn open(fs: &Arc<dyn FileSystem>, at: &SessionRef, path: &Path, cx: &Context) -> Result<Opened> {
+pub(super) fn open(
+    fs: &Arc<dyn FileSystem>,
+    at: &SessionRef,
+    path: &Path,
+    cx: &Context,
+) -> Result<Opened> {
     let file = SessionFile::open(&**fs, path, &at.metadata, Access::Append)?;
     let found = file.handle.stat().map_err(|error| Error::io("read the length of", path, error))?;
     let len = file.whole_lines(path, found.len)?;
@@ -113,8 +117,8 @@ fn take(
 pub(super) fn read_text(file: &dyn FileHandle, path: &Path, span: Span) -> Result<String> {
     let changed = || Error::corrupt(path, format!("the bytes at {} have changed", span.offset));
     let mut bytes = vec![0; usize::try_from(span.len).map_err(|_| changed())?];
-    let count = read_full(file, &mut bytes, span.offset)
-        .map_err(|error| Error::io("read", path, error))?;
+    let count =
+        read_full(file, &mut bytes, span.offset).map_err(|error| Error::io("read", path, error))?;
     if count < bytes.len() {
         return Err(changed());
     }

@@ -146,8 +146,8 @@ impl JsonlStorage {
     fn entry(&self, state: &State, node: &Node<Span>) -> Result<Entry> {
         let text = read_text(&**self.file(state)?, &self.path, node.payload)?;
         let EntryHead { id, parent, entry_type, custom_type, seq, timestamp } = node.head.clone();
-        let payload = payload(&text, &entry_type)
-            .map_err(|reason| Error::corrupt(&*self.path, reason))?;
+        let payload =
+            payload(&text, &entry_type).map_err(|reason| Error::corrupt(&*self.path, reason))?;
         Ok(Entry { id, parent, entry_type, custom_type, payload, seq, timestamp })
     }
 
@@ -249,10 +249,7 @@ impl Storage for JsonlStorage {
     ) -> Result<Vec<(Key, Seq, Json)>> {
         let state = self.read();
         let found = state.structure.scan_values(namespace, key_prefix)?;
-        found
-            .into_iter()
-            .map(|(key, seq, span)| Ok((key, seq, self.json(&state, span)?)))
-            .collect()
+        found.into_iter().map(|(key, seq, span)| Ok((key, seq, self.json(&state, span)?))).collect()
     }
 
     fn read_list(&self, address: &Address, query: &ListQuery) -> Result<Vec<(Seq, Json)>> {

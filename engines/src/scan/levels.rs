@@ -62,11 +62,7 @@ mod tests {
                 assert!(levels.push(depth % 3 == odd));
             }
             for depth in (0..1000).rev() {
-                assert_eq!(
-                    levels.innermost_is_object(),
-                    Some(depth % 3 == odd),
-                    "{depth}"
-                );
+                assert_eq!(levels.innermost_is_object(), Some(depth % 3 == odd), "{depth}");
                 levels.pop();
             }
             assert_eq!(levels.innermost_is_object(), None);

@@ -53,14 +53,8 @@ impl<'a> Visitor<'a> for Members<'a> {
             let value = self.span(value);
             let member = self.span(name).start..value.end;
             // The text is JSON already: only an unpaired surrogate cannot be decoded.
-            let name = serde_json::from_str::<Name<'a>>(name.get())
-                .ok()
-                .map(|name| name.0);
-            members.push(MemberSpan {
-                name,
-                member,
-                value,
-            });
+            let name = serde_json::from_str::<Name<'a>>(name.get()).ok().map(|name| name.0);
+            members.push(MemberSpan { name, member, value });
         }
         Ok(members)
     }
@@ -83,11 +77,7 @@ mod tests {
             .iter()
             .map(|member| {
                 let name = member.name.as_deref();
-                (
-                    name,
-                    &text[member.member.clone()],
-                    &text[member.value.clone()],
-                )
+                (name, &text[member.member.clone()], &text[member.value.clone()])
             })
             .collect();
         assert_eq!(
@@ -99,10 +89,7 @@ mod tests {
                 (Some(""), r#""":0"#, "0"),
             ]
         );
-        assert!(matches!(
-            found.first().and_then(|a| a.name.as_ref()),
-            Some(Cow::Borrowed("a"))
-        ));
+        assert!(matches!(found.first().and_then(|a| a.name.as_ref()), Some(Cow::Borrowed("a"))));
     }
 
     #[test]
@@ -110,15 +97,7 @@ mod tests {
         let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(members(&deep).map(|found| found.len()).ok(), Some(1));
         assert_eq!(members("{}").map(|found| found.len()).ok(), Some(0));
-        for text in [
-            "",
-            "[]",
-            "1",
-            "{} {}",
-            r#"{"a":1"#,
-            r#"{"a":01}"#,
-            r#"{"a":1,}"#,
-        ] {
+        for text in ["", "[]", "1", "{} {}", r#"{"a":1"#, r#"{"a":01}"#, r#"{"a":1,}"#] {
             assert!(members(text).is_err(), "{text}");
         }
     }

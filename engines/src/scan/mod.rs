@@ -140,10 +140,7 @@ impl<R: Read> Scan<R> {
     /// # Errors
     /// [`ScanError::Malformed`] for a line that is none, [`ScanError::Read`] when the reader
     /// fails; from then on the same error again.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "the item borrows from the scan"
-    )]
+    #[expect(clippy::should_implement_trait, reason = "the item borrows from the scan")]
     #[expect(clippy::missing_panics_doc, reason = "an invariant of our own")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, ScanError> {
         if let Some(error) = self.source.error(self.line) {
@@ -151,15 +148,9 @@ impl<R: Read> Scan<R> {
         }
         match self.step() {
             Ok(Step::Object) => Ok(Some(Item::Object(&self.object))),
-            Ok(Step::Line(span)) => Ok(Some(Item::Line {
-                number: self.line,
-                span,
-            })),
+            Ok(Step::Line(span)) => Ok(Some(Item::Line { number: self.line, span })),
             Ok(Step::End) => Ok(None),
-            Err(Stop) => Err(self
-                .source
-                .error(self.line)
-                .expect("a stop leaves its reason")),
+            Err(Stop) => Err(self.source.error(self.line).expect("a stop leaves its reason")),
         }
     }
 

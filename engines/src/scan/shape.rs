@@ -24,10 +24,7 @@ impl Member {
 
     /// A member of which class and place are wanted.
     pub const fn placed(name: &'static str) -> Self {
-        Self {
-            name,
-            decode: false,
-        }
+        Self { name, decode: false }
     }
 }
 
@@ -54,18 +51,12 @@ impl Shape {
             }
             let mut other = 0;
             while other < index {
-                assert!(
-                    !is_same(name, members[other].name.as_bytes()),
-                    "name stands twice"
-                );
+                assert!(!is_same(name, members[other].name.as_bytes()), "name stands twice");
                 other += 1;
             }
             index += 1;
         }
-        Self {
-            members,
-            longest_name_bytes,
-        }
+        Self { members, longest_name_bytes }
     }
 
     /// The table.
@@ -178,10 +169,7 @@ impl Object {
             place: None,
             text: Collector::default(),
         };
-        Self {
-            span: 0..0,
-            slots: shape.members.iter().map(slot).collect(),
-        }
+        Self { span: 0..0, slots: shape.members.iter().map(slot).collect() }
     }
 
     /// Bytes of the object in the file, absolute, with its brackets.
@@ -225,10 +213,6 @@ impl Slot {
     /// Gets ready for the text of a value that starts with `first`.
     #[inline]
     pub(super) fn start_text(&mut self, first: u8) {
-        self.text.start(if first == b'"' {
-            TEXT_BYTES_LIMIT
-        } else {
-            NUMBER_BYTES_LIMIT
-        });
+        self.text.start(if first == b'"' { TEXT_BYTES_LIMIT } else { NUMBER_BYTES_LIMIT });
     }
 }

@@ -139,19 +139,11 @@ impl<R: Read> Source<R> {
         let (offset, cause) = self.fault.as_mut()?;
         let offset = *offset;
         Some(match cause {
-            Cause::Reason(reason) => ScanError::Malformed {
-                line,
-                offset,
-                reason: *reason,
-            },
+            Cause::Reason(reason) => ScanError::Malformed { line, offset, reason: *reason },
             Cause::Read(error) => {
                 let kind = error.kind();
                 let source = std::mem::replace(error, kind.into());
-                ScanError::Read {
-                    line,
-                    offset,
-                    source,
-                }
+                ScanError::Read { line, offset, source }
             }
         })
     }

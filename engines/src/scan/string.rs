@@ -45,16 +45,12 @@ fn special_bytes(word: u64) -> u64 {
 fn long_plain_len(bytes: &[u8]) -> usize {
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
     let is_plain = |block: &&[u8; BLOCK]| {
-        let special = block
-            .iter()
-            .fold(0_u8, |any, &byte| any | u8::from(is_special(byte)));
+        let special = block.iter().fold(0_u8, |any, &byte| any | u8::from(is_special(byte)));
         special == 0
     };
     let at = blocks.iter().take_while(is_plain).count() * BLOCK;
     let (words, _) = bytes[at..].as_chunks::<WORD>();
-    let specials = words
-        .iter()
-        .map(|word| special_bytes(u64::from_le_bytes(*word)));
+    let specials = words.iter().map(|word| special_bytes(u64::from_le_bytes(*word)));
     for (index, special) in specials.enumerate() {
         if special != 0 {
             return at + index * WORD + special.trailing_zeros() as usize / WORD;
@@ -62,10 +58,7 @@ fn long_plain_len(bytes: &[u8]) -> usize {
     }
     let at = at + words.len() * WORD;
     let rest = &bytes[at..];
-    at + rest
-        .iter()
-        .position(|&byte| is_special(byte))
-        .unwrap_or(rest.len())
+    at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
 }
 
 #[inline]
@@ -181,9 +174,7 @@ impl Sink for Collector {
         match (high, unit) {
             (Some(high), 0xdc00..=0xdfff) => {
                 let pair = char::decode_utf16([high, unit]).next();
-                let pair = pair
-                    .and_then(Result::ok)
-                    .expect("a high and a low surrogate");
+                let pair = pair.and_then(Result::ok).expect("a high and a low surrogate");
                 self.append(pair.encode_utf8(&mut [0; 4]).as_bytes());
             }
             (high, _) => {

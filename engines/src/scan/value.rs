@@ -14,11 +14,7 @@ impl<R: Read> Source<R> {
         let first = self.peek_token()?;
         if matches!(first, b'{' | b'[') {
             self.skip_nested(levels)?;
-            return Ok(if first == b'{' {
-                Class::Object
-            } else {
-                Class::Array
-            });
+            return Ok(if first == b'{' { Class::Object } else { Class::Array });
         }
         self.scalar(first, &mut Ignore)
     }
@@ -148,10 +144,7 @@ impl<R: Read> Source<R> {
     fn number(&mut self, sink: &mut impl Sink) -> Result<(), Stop> {
         // Nearly all numbers are integers without a sign, whole in the window.
         let window = self.window();
-        let len = window
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let len = window.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let is_integer = match window {
             [b'0', ..] => len == 1,
             _ => len > 0,
@@ -207,10 +200,7 @@ impl<R: Read> Source<R> {
         }
         while self.peek()?.is_ascii_digit() {
             let window = self.window();
-            let len = window
-                .iter()
-                .take_while(|byte| byte.is_ascii_digit())
-                .count();
+            let len = window.iter().take_while(|byte| byte.is_ascii_digit()).count();
             sink.plain(&window[..len]);
             self.advance(len);
         }

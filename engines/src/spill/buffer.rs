@@ -14,11 +14,7 @@ pub(super) struct RecordBuffer<const W: usize> {
 
 impl<const W: usize> RecordBuffer<W> {
     pub(super) fn new(budget_bytes: usize) -> Self {
-        Self {
-            records: Vec::new(),
-            budget: budget_bytes / W,
-            bytes_peak: 0,
-        }
+        Self { records: Vec::new(), budget: budget_bytes / W, bytes_peak: 0 }
     }
 
     /// Most records that it will ever hold.
@@ -49,10 +45,7 @@ impl<const W: usize> RecordBuffer<W> {
         assert!(!self.is_full(), "a full buffer is emptied first");
         let len = self.records.len();
         let steps = [self.budget / 64, self.budget / 8, self.records_max()];
-        let capacity = steps
-            .into_iter()
-            .find(|&step| step > len)
-            .expect("not full");
+        let capacity = steps.into_iter().find(|&step| step > len).expect("not full");
         self.records.reserve_exact(capacity - len);
         self.bytes_peak = self.bytes_peak.max((len + self.records.capacity()) * W);
     }

@@ -85,21 +85,12 @@ impl<const W: usize> Sorter<W> {
             self.buffer.records_mut().sort_unstable();
             let usage = self.usage();
             let records = self.buffer.into_records().into_iter();
-            return Ok(Sorted {
-                source: Source::Ram(records),
-                remaining,
-                usage,
-            });
+            return Ok(Sorted { source: Source::Ram(records), remaining, usage });
         }
         self.spill()?;
         let mut usage = self.usage();
         let mut run_records = self.buffer.records_max() as u64;
-        let Self {
-            budget_bytes,
-            buffer,
-            runs,
-            ..
-        } = self;
+        let Self { budget_bytes, buffer, runs, .. } = self;
         // The merge gets the whole budget.
         drop(buffer);
         let mut runs = runs.expect("checked above");
@@ -111,11 +102,7 @@ impl<const W: usize> Sorter<W> {
         let block_records = budget.block_records(remaining.div_ceil(run_records));
         let merge = Merge::new(&runs, run_records, 0..remaining, block_records)?;
         usage.saw_ram(merge.ram_bytes());
-        Ok(Sorted {
-            source: Source::Disk(runs, merge),
-            remaining,
-            usage,
-        })
+        Ok(Sorted { source: Source::Disk(runs, merge), remaining, usage })
     }
 
     fn spill(&mut self) -> Result<(), SpillError> {
@@ -247,11 +234,7 @@ impl<const W: usize> Merge<W> {
             let end = records.end.min(start + run_records);
             let block = vec![0; block_records * W];
             let unread = start * W as u64..end * W as u64;
-            let mut run = Run {
-                unread,
-                at: block.len(),
-                block,
-            };
+            let mut run = Run { unread, at: block.len(), block };
             if let Some(record) = run.next(file)? {
                 heads.push(Reverse((record, runs.len())));
             }
@@ -320,11 +303,7 @@ impl<const W: usize> Iterator for Sorted<W> {
             Source::Ram(records) => Ok(records.next()),
             Source::Disk(file, merge) => merge.next(file),
         };
-        self.remaining = if record.is_ok() {
-            self.remaining - 1
-        } else {
-            0
-        };
+        self.remaining = if record.is_ok() { self.remaining - 1 } else { 0 };
         record.transpose()
     }
 }

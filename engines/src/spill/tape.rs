@@ -74,11 +74,7 @@ impl<const W: usize> Tape<W> {
         let mut usage = self.usage;
         usage.saw_ram(self.newest.bytes_peak());
         let disk_bytes = self.older.as_ref().map_or(0, TempFile::len);
-        Usage {
-            disk_bytes_peak: disk_bytes,
-            disk_bytes_written: disk_bytes,
-            ..usage
-        }
+        Usage { disk_bytes_peak: disk_bytes, disk_bytes_written: disk_bytes, ..usage }
     }
 
     fn older_len(&self) -> u64 {
@@ -88,16 +84,9 @@ impl<const W: usize> Tape<W> {
     /// Exclusive, so that there is one block at a time.
     fn reader(&mut self, direction: Direction) -> TapeReader<'_, W> {
         if self.older.is_some() {
-            self.usage
-                .saw_ram(self.newest.bytes_peak() + self.block_records * W);
+            self.usage.saw_ram(self.newest.bytes_peak() + self.block_records * W);
         }
-        TapeReader {
-            unread: 0..self.len(),
-            tape: self,
-            direction,
-            block: Vec::new(),
-            loaded: 0..0,
-        }
+        TapeReader { unread: 0..self.len(), tape: self, direction, block: Vec::new(), loaded: 0..0 }
     }
 
     fn spill(&mut self) -> Result<(), SpillError> {
@@ -150,10 +139,7 @@ impl<const W: usize> TapeReader<'_, W> {
             Direction::Backward => (index + 1).saturating_sub(count)..index + 1,
         };
         let len = usize::try_from(range.end - range.start).expect("at most a block");
-        assert!(
-            len <= self.tape.block_records,
-            "more than the budget has room for"
-        );
+        assert!(len <= self.tape.block_records, "more than the budget has room for");
         if self.block.is_empty() {
             self.block.reserve_exact(len);
         }

@@ -19,12 +19,7 @@ impl TempFile {
     /// A new file without a name on the file system of `dir`.
     pub(super) fn new(dir: &Path) -> Result<Self, SpillError> {
         let file = tempfile::tempfile_in(dir).map_err(|error| failed("create", dir, error))?;
-        Ok(Self {
-            dir: dir.to_owned(),
-            file,
-            len: 0,
-            has_failed: false,
-        })
+        Ok(Self { dir: dir.to_owned(), file, len: 0, has_failed: false })
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -49,18 +44,12 @@ impl TempFile {
     }
 
     pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), SpillError> {
-        self.file
-            .read_exact_at(bytes, offset)
-            .map_err(|error| failed("read", &self.dir, error))
+        self.file.read_exact_at(bytes, offset).map_err(|error| failed("read", &self.dir, error))
     }
 }
 
 fn failed(action: &'static str, dir: &Path, source: io::Error) -> SpillError {
-    SpillError {
-        action,
-        dir: dir.to_owned(),
-        source,
-    }
+    SpillError { action, dir: dir.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -21,10 +21,7 @@ pub(crate) struct CountingAlloc {
 
 impl CountingAlloc {
     pub(crate) const fn new() -> Self {
-        Self {
-            held_bytes: AtomicUsize::new(0),
-            peak_bytes: AtomicUsize::new(0),
-        }
+        Self { held_bytes: AtomicUsize::new(0), peak_bytes: AtomicUsize::new(0) }
     }
 
     /// Runs `work` and tells how many bytes more than before were held at its highest point.

@@ -61,12 +61,7 @@ pub(crate) struct Reading {
 pub(crate) fn compare(bytes: &[u8], start_offset: u64, read_sizes: &[u8]) -> Reading {
     let expected = reference(bytes, start_offset);
     let found = scanner(bytes, start_offset, read_sizes);
-    assert_eq!(
-        found,
-        expected,
-        "reads of {read_sizes:?}, input {:?}",
-        Shown(bytes)
-    );
+    assert_eq!(found, expected, "reads of {read_sizes:?}, input {:?}", Shown(bytes));
     expected
 }
 
@@ -76,12 +71,7 @@ struct Shown<'a>(&'a [u8]);
 impl fmt::Debug for Shown<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.get(..2000).unwrap_or(self.0);
-        write!(
-            formatter,
-            "\"{}\" of {} bytes",
-            shown.escape_ascii(),
-            self.0.len()
-        )
+        write!(formatter, "\"{}\" of {} bytes", shown.escape_ascii(), self.0.len())
     }
 }
 
@@ -109,11 +99,7 @@ impl Read for Pieces<'_> {
 }
 
 fn scanner(bytes: &[u8], start_offset: u64, read_sizes: &[u8]) -> Reading {
-    let reader = Pieces {
-        bytes,
-        sizes: read_sizes,
-        turn: 0,
-    };
+    let reader = Pieces { bytes, sizes: read_sizes, turn: 0 };
     let mut scan = Scan::new(reader, start_offset, &SHAPE);
     let mut lines = Vec::new();
     let mut line = Line::default();
@@ -145,9 +131,7 @@ fn scanner(bytes: &[u8], start_offset: u64, read_sizes: &[u8]) -> Reading {
             }
             Err(error) => {
                 let end = start_offset + bytes.len() as u64;
-                let line_start = lines
-                    .last()
-                    .map_or(start_offset, |line: &Line| line.span.end);
+                let line_start = lines.last().map_or(start_offset, |line: &Line| line.span.end);
                 assert!((line_start..=end).contains(&error.offset()), "{error}");
                 let again = scan.next().expect_err("a failed scan stays failed");
                 assert_eq!(again.to_string(), error.to_string());
@@ -163,27 +147,17 @@ fn reference(bytes: &[u8], start_offset: u64) -> Reading {
     let mut start = 0;
     for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
         let end = start + piece.len();
-        let mark = if start == 0 && start_offset == 0 {
-            "\u{feff}".as_bytes()
-        } else {
-            b""
-        };
+        let mark = if start == 0 && start_offset == 0 { "\u{feff}".as_bytes() } else { b"" };
         let text = piece.strip_prefix(mark).unwrap_or(piece);
         let text_offset = start_offset + (end - text.len()) as u64;
         let Some(objects) = line_objects(text, text_offset) else {
-            return Reading {
-                bad_line: Some(lines.len() as u64 + 1),
-                lines,
-            };
+            return Reading { bad_line: Some(lines.len() as u64 + 1), lines };
         };
         let span = start_offset + start as u64..start_offset + end as u64;
         lines.push(Line { span, objects });
         start = end;
     }
-    Reading {
-        lines,
-        bad_line: None,
-    }
+    Reading { lines, bad_line: None }
 }
 
 type Objects = Vec<(Range<u64>, Vec<Option<Value>>)>;
@@ -194,9 +168,9 @@ fn line_objects(line: &[u8], offset: u64) -> Option<Objects> {
     let value: &RawValue = serde_json::from_str(text).ok()?;
     let elements = match value.get().as_bytes().first() {
         Some(b'{') => vec![value],
-        Some(b'[') => serde_json::Deserializer::from_str(value.get())
-            .deserialize_seq(Elements)
-            .ok()?,
+        Some(b'[') => {
+            serde_json::Deserializer::from_str(value.get()).deserialize_seq(Elements).ok()?
+        }
         _ => return None,
     };
     let place = |part: &str| {
@@ -283,10 +257,7 @@ fn decoded(value: &str, is_wanted: bool) -> OwnedText {
             let chars = || char::decode_utf16(units.iter().copied());
             let bytes: usize = chars().map(|char| char.map_or(3, char::len_utf8)).sum();
             let text: Result<String, _> = chars().collect();
-            assert_eq!(
-                serde_json::from_str::<String>(value).ok(),
-                text.as_ref().ok().cloned()
-            );
+            assert_eq!(serde_json::from_str::<String>(value).ok(), text.as_ref().ok().cloned());
             match text {
                 _ if bytes > 64 * 1024 => OwnedText::TooLong,
                 Ok(text) => OwnedText::Decoded(text),

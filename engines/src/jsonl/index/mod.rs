@@ -33,9 +33,9 @@ mod record;
 use std::path::PathBuf;
 
 pub(super) use collect::{Collected, Collector};
-pub(super) use judge::{Damage, Judge, Verdict};
+pub(super) use judge::{Damage, PartialLane, Verdict, judge};
 pub(super) use path::{Path, Selected, walk};
-pub(super) use record::{Place, SURVIVOR_BYTES};
+pub(super) use record::{Place, SURVIVOR_BYTES, Survivor};
 
 use crate::error::Error;
 use crate::spill::SpillError;
@@ -50,7 +50,7 @@ const SURVIVORS_BUDGET: usize = 768 * 1024;
 const AUDIT_BUDGET: usize = 128 * 1024;
 
 /// A failure of temporary files in a folder.
-fn spill_error(folder: &std::path::Path, error: SpillError) -> Error {
+pub(super) fn spill_error(folder: &std::path::Path, error: SpillError) -> Error {
     let kind = error.io_kind();
     Error::io("use temporary files in", PathBuf::from(folder), std::io::Error::new(kind, error))
 }

@@ -39,7 +39,9 @@ impl Place {
         [a, b, c, d, e, f, g, h, i, j, k, l]
     }
 
-    pub(in super::super) fn from_bytes([a, b, c, d, e, f, g, h, i, j, k, l]: [u8; SPOT_BYTES]) -> Self {
+    pub(in super::super) fn from_bytes(
+        [a, b, c, d, e, f, g, h, i, j, k, l]: [u8; SPOT_BYTES],
+    ) -> Self {
         Self {
             offset: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             len: u64::from_be_bytes([0, 0, g, h, i, j, k, l]),
