@@ -34,6 +34,7 @@ mod branch;
 mod context;
 mod error;
 pub mod fork;
+pub mod fs;
 mod ids;
 pub mod jsonl;
 mod line;
