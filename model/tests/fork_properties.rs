@@ -194,7 +194,8 @@ proptest! {
     #[test]
     fn the_strict_audit_refuses_exactly_what_it_finds(history in history()) {
         let source = &history.state;
-        let strict = |options: &ForkOptions| fork(source, options, LaneAudit::Strict, birth("fork"));
+        let audit = LaneAudit::Strict;
+        let strict = |options: &ForkOptions| fork(source, options, audit, birth("fork"));
         let found = lanes::audit(source);
         let tree = strict(&ForkOptions::tree());
         if let Some(finding) = found.first() {

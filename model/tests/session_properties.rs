@@ -134,11 +134,14 @@ proptest! {
         for (nth, writes) in history.commits.iter().enumerate() {
             let time = millis(1000 + nth as u64);
             let committed = state.apply(writes, time).unwrap();
-            prop_assert_eq!(committed.first_seq.map(Seq::get), (!writes.is_empty()).then_some(next));
+            let first = (!writes.is_empty()).then_some(next);
+            prop_assert_eq!(committed.first_seq.map(Seq::get), first);
             next += writes.len() as u64;
             prop_assert_eq!((committed.next_seq, committed.timestamp), (next, time));
             let new = state.entries().range(committed.first_seq.unwrap_or(Seq::new(next)?)..);
-            prop_assert!(new.clone().all(|(seq, entry)| entry.seq == *seq && entry.timestamp == time));
+            for (seq, entry) in new {
+                prop_assert_eq!((entry.seq, entry.timestamp), (*seq, time));
+            }
         }
         prop_assert_eq!(state, history.state);
     }
@@ -283,7 +286,7 @@ proptest! {
                     .filter(|(at, _)| at.key.as_str().starts_with(prefix))
                     .map(|(at, (seq, value))| (at.key.clone(), *seq, value.clone()))
                     .collect();
-                expected.sort_by(|left, right| left.0.as_str().chars().cmp(right.0.as_str().chars()));
+                expected.sort_by_key(|(key, ..)| key.as_str().chars().collect::<Vec<_>>());
                 prop_assert_eq!(found, expected);
             }
         }

@@ -165,7 +165,10 @@ fn the_written_form_is_stable() {
     let op = Op::Commit { repo: 0, session: "s".try_into().unwrap(), writes, timestamp: millis(7) };
     assert_eq!(
         serde_json::to_string(&op).unwrap(),
-        r#"{"commit":{"repo":0,"session":"s","writes":[{"kind":"value","op":"set","namespace":"app","key":"k","value":1.10}],"timestamp":7}}"#
+        concat!(
+            r#"{"commit":{"repo":0,"session":"s","writes":[{"kind":"value","op":"set","#,
+            r#""namespace":"app","key":"k","value":1.10}],"timestamp":7}}"#
+        )
     );
     let answer = Answer::Error { kind: ErrorKind::EntryNotOnBranch };
     let text = serde_json::to_string(&answer).unwrap();

@@ -326,8 +326,9 @@ pub(crate) fn entry(id: &str, parent: Option<&EntryId>, kind: usize, payload: &s
 /// A write that inserts a ledger row.
 pub(crate) fn usage(id: &str, input: u32, entry: Option<&EntryId>) -> Write {
     let entry = entry.map_or_else(Json::null, |entry| Json::string(entry.as_str()));
+    let usage = format!(r#"{{"input":{input},"cost":{{"total":0.5}}}}"#);
     let line = format!(
-        r#"{{"kind":"usage","id":"{id}","entryId":{entry},"adjustment":false,"usage":{{"input":{input},"cost":{{"total":0.5}}}}}}"#
+        r#"{{"kind":"usage","id":"{id}","entryId":{entry},"adjustment":false,"usage":{usage}}}"#
     );
     Write::from_jsonl(&line).expect("the line is a write")
 }
