@@ -22,6 +22,7 @@
 
 pub mod address;
 pub mod builder;
+pub mod diff;
 pub mod entry;
 pub mod error;
 pub mod fork;
@@ -30,10 +31,13 @@ pub mod lanes;
 mod loose;
 mod members;
 pub mod metadata;
+pub mod op;
 pub mod policy;
 pub mod query;
+mod run;
 pub mod state;
 pub mod usage;
+pub mod world;
 pub mod write;
 
 pub use address::{
@@ -46,7 +50,9 @@ pub use fork::{Birth, Plan, fork};
 pub use json::Json;
 pub use lanes::{Finding, Lane};
 pub use metadata::{ForkOptions, LaneAudit, Metadata, Position, Scope};
+pub use op::{Answer, Op, ReadOp, Trace};
 pub use query::{BranchScan, EntryQuery, Limit, ListQuery, Order, SeqQuery};
 pub use state::{Committed, State};
 pub use usage::{NewUsage, Stats, Usage, UsageRow};
+pub use world::{ForkRequest, RepoIndex, World};
 pub use write::Write;
