@@ -95,6 +95,32 @@ pub fn read_header(line: &[u8]) -> Result<Header, Damage> {
     header().map_err(corrupt)
 }
 
+/// What a first line looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstLine {
+    /// A header of format 4, or one that means to be.
+    Header,
+    /// A header of versions 1 to 3 (formats §2).
+    LegacyHeader,
+    /// Neither.
+    Other,
+}
+
+/// Tells session files from others by their first line, without judging it.
+pub fn first_line(line: &[u8]) -> FirstLine {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let Ok(text) = str::from_utf8(line) else { return FirstLine::Other };
+    let Ok(object) = Object::parse(text) else { return FirstLine::Other };
+    let says = |member, expected: &str| object.text(member).is_ok_and(|text| text == expected);
+    if says("type", "session") {
+        FirstLine::LegacyHeader
+    } else if says("kind", "header") || (object.raw("v").is_some() && object.raw("id").is_some()) {
+        FirstLine::Header
+    } else {
+        FirstLine::Other
+    }
+}
+
 fn millis(ms: u64) -> Millis {
     Millis::new(ms).expect("the range was checked")
 }
