@@ -8,7 +8,7 @@ use crate::verify::{Outcome, Row, Summary};
 /// All rows as a table.
 pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(
         ["session", "format", "size", "entries", "branches", "forks", "result"]
             .map(|name| Cell::new(name).add_attribute(Attribute::Bold)),
