@@ -1,7 +1,7 @@
 //! Independent readers of session files: slow, value-based, and no code of the engines.
 //!
 //! They are what the gate looks through when it asks what a file says. [`jsonl`] reads a whole
-//! file with serde_json, line by line; [`sqlite`] reads a private copy of a container with
+//! file with `serde_json`, line by line; [`sqlite`] reads a private copy of a container with
 //! queries of its own; [`layout`] says where a repository puts a session. All three build the
 //! model's [`State`](forkline_model::State), so that an engine's result and the model's can be
 //! held against what is really on the disk.

@@ -33,7 +33,7 @@ struct Stamped {
 #[serde(rename_all = "camelCase")]
 struct PeerStats {
     message_count: u64,
-    /// Kept as text: serde_json reads the last digits of a double less exactly than `str::parse`.
+    /// Kept as text: `serde_json` reads a double less exactly than `str::parse`.
     usage: Json,
 }
 
@@ -75,7 +75,7 @@ pub fn differences(state: &State, peer: &PeerState, cwd: Cwd) -> Vec<String> {
     found.equal("metadata", &metadata, &peer.metadata);
     found.equal("next seq", &state.next_seq(), &peer.next_seq);
     let entries = state.entries().values().map(|entry| (entry.seq.get(), entry_json(entry)));
-    found.items("entry", entries.collect(), &peer.entries);
+    found.items("entry", &entries.collect(), &peer.entries);
     let values = state.values().iter().map(|(address, (seq, value))| {
         let (namespace, key) = (address.namespace.as_str(), address.key.as_str());
         let text = format!(
@@ -85,10 +85,10 @@ pub fn differences(state: &State, peer: &PeerState, cwd: Cwd) -> Vec<String> {
         );
         (seq.get(), json(&text))
     });
-    found.items("value", values.collect(), &peer.values);
+    found.items("value", &values.collect(), &peer.values);
     found.lists(state, &peer.lists);
     let ledger = state.ledger().values().map(|row| (row.seq.get(), usage_json(row)));
-    found.items("usage row", ledger.collect(), &peer.usage);
+    found.items("usage row", &ledger.collect(), &peer.usage);
     found.equal("messages", &state.stats().message_count, &peer.stats.message_count);
     found.equal("usage", &Ok(state.stats().usage), &Usage::parse(&peer.stats.usage));
     found.0
@@ -109,7 +109,7 @@ impl Found {
         }
     }
 
-    fn items(&mut self, what: &str, ours: BTreeMap<u64, Json>, theirs: &[Stamped]) {
+    fn items(&mut self, what: &str, ours: &BTreeMap<u64, Json>, theirs: &[Stamped]) {
         self.equal(&format!("number of items of kind {what}"), &ours.len(), &theirs.len());
         for peer in theirs {
             match ours.get(&peer.seq) {
@@ -154,10 +154,10 @@ fn usage_json(row: &UsageRow) -> Json {
         row.seq
     );
     if let Some(entry) = &row.entry {
-        text.push_str(&format!(",\"entryId\":{}", Json::string(entry.as_str())));
+        text.extend([",\"entryId\":", Json::string(entry.as_str()).as_str()]);
     }
     if let Some(details) = &row.details {
-        text.push_str(&format!(",\"details\":{details}"));
+        text.extend([",\"details\":", details.as_str()]);
     }
     text.push('}');
     json(&text)

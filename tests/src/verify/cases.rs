@@ -6,11 +6,11 @@ use forkline_model::{BranchName, EntryId, ForkOptions, State};
 
 /// One fork to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Case {
+pub(super) struct Case {
     /// What `--only` names it by.
-    pub label: String,
+    pub(super) label: String,
     /// What is asked of the fork.
-    pub options: ForkOptions,
+    pub(super) options: ForkOptions,
 }
 
 impl Case {
@@ -41,7 +41,7 @@ impl Case {
 /// The forks that gate.md names: the tree; each complete lane at its tip, before its tip, at and
 /// before a mid entry and its root. Then what the contract refuses: every other branch, an entry
 /// that is not on a lane's path, a branch that is not there.
-pub fn cases(state: &State) -> Vec<Case> {
+pub(super) fn cases(state: &State) -> Vec<Case> {
     let mut cases = vec![Case::tree()];
     for lane in lanes(state) {
         cases.push(Case::tip(&lane.branch));
@@ -55,7 +55,7 @@ pub fn cases(state: &State) -> Vec<Case> {
 
 /// The forks that are enough once all others were held: the tree, and the first lane in the
 /// middle of its path.
-pub fn few(cases: &[Case]) -> Vec<Case> {
+pub(super) fn few(cases: &[Case]) -> Vec<Case> {
     let before = |case: &&Case| case.label.contains(" before \"");
     let mut few: Vec<Case> = cases.iter().take(1).cloned().collect();
     few.extend(cases.iter().find(before).or_else(|| cases.get(1)).cloned());
@@ -85,8 +85,8 @@ fn along(state: &State, branch: &BranchName) -> Vec<Case> {
 
 fn unused_name(state: &State) -> BranchName {
     let taken = state.branches();
-    (0_u64..)
+    (0..=taken.len())
         .map(|n| BranchName::new(format!("no-branch-{n}")).expect("a valid name"))
         .find(|name| !taken.contains(name))
-        .expect("there are more names than branches")
+        .expect("one name more than there are branches")
 }

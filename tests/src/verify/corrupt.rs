@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use forkline_engines::{Location, Result, SessionRef, transfer};
+use forkline_engines::{Error, Location, Result, SessionRef, transfer};
 use forkline_model::{ForkOptions, Metadata, Millis, SessionId};
 
-use super::hold::{Setting, refusal};
+use super::hold::Setting;
 use super::session::open_copy;
 use crate::lineup::{Engine, EngineKind};
 use crate::plain::{Concerns, Damage};
@@ -51,7 +51,7 @@ pub(super) fn disagreements(
     Ok(found)
 }
 
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Refusal,
     Nothing,
@@ -67,9 +67,17 @@ fn check(
     match outcome {
         Ok(()) if need == Need::Refusal => found.push(format!("engine: {what} accepts the file")),
         Ok(()) => {}
-        Err(error) => match refusal(&error) {
-            Some(line) if lines.contains(&line) => {}
-            _ => found.push(format!("engine: {what}: {}", error.chain())),
-        },
+        Err(error) if is_refusal_at(&error, lines) => {}
+        Err(error) => found.push(format!("engine: {what}: {}", error.chain())),
+    }
+}
+
+/// Whether an error refuses damaged input at one of these lines.
+fn is_refusal_at(error: &Error, lines: &[Option<u64>]) -> bool {
+    match error {
+        Error::CorruptSource { place, .. } | Error::UnsupportedVersion { place, .. } => {
+            lines.contains(&place.line)
+        }
+        _ => false,
     }
 }

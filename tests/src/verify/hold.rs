@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use forkline_engines::fork::Copied;
-use forkline_engines::{Context, Error, Forked, Result, SessionRef, transfer};
+use forkline_engines::{Context, Forked, Result, SessionRef, transfer};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::policy::{BRANCH_TIP, LANE_STATE};
-use forkline_model::{Birth, ErrorKind, LaneAudit, Millis, Seq, SessionId, State};
+use forkline_model::{Birth, LaneAudit, Millis, Seq, SessionId, State};
 
 use super::cases::Case;
 use crate::lineup::{Engine, EngineKind, state_of};
@@ -234,15 +234,4 @@ fn changed_lines(source: &Writes, fork: &Writes, expected: &State) -> Vec<String
         format!("seq {seq}: source {source}, fork {text}")
     };
     changed.take(4).map(show).collect()
-}
-
-/// Whether an error is a refusal of damaged input, and the line that it names.
-pub(super) fn refusal(error: &Error) -> Option<Option<u64>> {
-    match error {
-        Error::CorruptSource { place, .. } | Error::UnsupportedVersion { place, .. } => {
-            Some(place.line)
-        }
-        Error::Model(error) if error.kind() == ErrorKind::CorruptSource => Some(None),
-        _ => None,
-    }
 }

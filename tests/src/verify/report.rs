@@ -113,7 +113,7 @@ pub fn shell_word(word: &str) -> String {
 }
 
 /// The start of a command that verifies one session again.
-pub fn command(path: &Path, session: Option<&str>) -> String {
+pub(super) fn command(path: &Path, session: Option<&str>) -> String {
     let mut command = format!("forkline verify {}", shell_word(&path.display().to_string()));
     if let Some(session) = session {
         command.push_str(" --session ");
