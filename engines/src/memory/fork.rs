@@ -116,15 +116,14 @@ impl MemorySource {
         for key in names {
             // A row at the empty key names no branch.
             let Ok(branch) = BranchName::new(key.as_str()) else { continue };
-            let corrupt = |reason| ModelError::CorruptLane { branch: branch.clone(), reason };
             if let LaneShape::Partial(reason) = self.lane_rows(&branch).shape() {
-                return Err(corrupt(reason).into());
+                return Err(ModelError::CorruptLane { branch, reason }.into());
             }
             if let Some((_, tip)) = self.state.value(&policy::tip_address(&branch))
                 && let Some(tip) = policy::read_tip(&branch, &tip)?
                 && self.state.entry(&tip).is_none()
             {
-                return Err(corrupt("its tip names no entry").into());
+                return Err(ModelError::UnknownTip { branch, tip }.into());
             }
         }
         Ok(())
