@@ -100,6 +100,29 @@ pub struct Engine {
     pub folder: PathBuf,
 }
 
+/// Brings engines: ours, or in a test some with a bug.
+pub trait Lineup {
+    /// A fresh repository in `folder/{kind}`.
+    ///
+    /// # Errors
+    /// I/O.
+    fn engine(
+        &self,
+        kind: EngineKind,
+        folder: &Path,
+        now: Millis,
+        lane_audit: LaneAudit,
+    ) -> Result<Engine> {
+        Engine::new(kind, folder, now, lane_audit)
+    }
+}
+
+/// The engines as they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ours;
+
+impl Lineup for Ours {}
+
 impl Engine {
     /// A fresh repository in `folder/{kind}`.
     ///

@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::{HOLDS, VIOLATION, progress, table, trouble};
-use crate::lineup::EngineKind;
+use crate::lineup::{EngineKind, Ours};
 use crate::verify::{Options, Row, SourceFile, Summary, Watch};
 
 const EXAMPLES: &str = "\
@@ -73,12 +73,16 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
     };
     let bar = progress::bar(0, "{bar:30} {bytes}/{total_bytes} {wide_msg}");
     let mut watch = Screen { bar, json: arguments.json, rows: Vec::new(), sizes: Vec::new() };
-    let summary = crate::verify::run(&options, &mut watch);
+    let summary = crate::verify::run(&options, &Ours, &mut watch);
     watch.bar.finish_and_clear();
     match summary {
         Ok(summary) => {
             watch.print(&summary, arguments.quiet);
-            if summary.holds() { HOLDS } else { VIOLATION }
+            match summary {
+                summary if !summary.holds() => VIOLATION,
+                Summary { sessions: 0, .. } => trouble("no session was verified", ""),
+                _ => HOLDS,
+            }
         }
         Err(problem) => trouble(problem, "forkline verify --help shows examples"),
     }

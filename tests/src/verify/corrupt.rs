@@ -7,7 +7,7 @@ use forkline_model::{ForkOptions, Metadata, Millis, SessionId};
 
 use super::hold::Setting;
 use super::session::open_copy;
-use crate::lineup::{Engine, EngineKind};
+use crate::lineup::EngineKind;
 use crate::plain::{Concerns, Damage};
 
 /// Where engine and plain reader disagree, a line each.
@@ -32,8 +32,8 @@ pub(super) fn disagreements(
     let opened = open_copy(setting, path, &metadata, EngineKind::Jsonl).map(|_| ());
     check(&mut found, "open", opened, &[damage.line], Need::Refusal);
 
-    let jsonl = Engine::new(EngineKind::Jsonl, setting.scratch, setting.now, setting.audit)?;
-    let memory = Engine::new(EngineKind::Memory, setting.scratch, setting.now, setting.audit)?;
+    let jsonl = setting.engine(EngineKind::Jsonl, setting.scratch)?;
+    let memory = setting.engine(EngineKind::Memory, setting.scratch)?;
     let reference = SessionRef { metadata, location: Location::File(path.to_owned()) };
     let forked = transfer::fork_unopened(
         &*jsonl.repo,

@@ -11,7 +11,7 @@ use forkline_model::policy::{BRANCH_TIP, LANE_STATE};
 use forkline_model::{Birth, LaneAudit, Millis, Seq, SessionId, State};
 
 use super::cases::Case;
-use crate::lineup::{Engine, EngineKind, state_of};
+use crate::lineup::{Engine, EngineKind, Lineup, state_of};
 use crate::plain::{jsonl, layout, sqlite};
 
 /// The writes of a JSONL file by seq, as they are spelled.
@@ -61,11 +61,17 @@ impl Held {
 pub(super) struct Setting<'a> {
     pub(super) now: Millis,
     pub(super) audit: LaneAudit,
+    pub(super) lineup: &'a dyn Lineup,
     pub(super) scratch: &'a Path,
     pub(super) cx: &'a Context,
 }
 
 impl Setting<'_> {
+    /// A fresh engine in `folder/{kind}`.
+    pub(super) fn engine(&self, kind: EngineKind, folder: &Path) -> Result<Engine> {
+        self.lineup.engine(kind, folder, self.now, self.audit)
+    }
+
     /// Forks `origin` as `case` says into `into`, under the id `id`, and holds the result.
     pub(super) fn hold(&self, origin: &Origin<'_>, case: &Case, into: &Engine, id: &str) -> Held {
         let mut held = Held::default();

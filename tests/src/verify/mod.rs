@@ -30,7 +30,7 @@ pub use discover::{NoSource, SourceFile, SourceKind, discover, sniff};
 pub use report::{Difference, Outcome, Row, Summary, shell_word};
 pub use unchanged::Snapshot;
 
-use crate::lineup::{Engine, EngineKind};
+use crate::lineup::{Engine, EngineKind, Lineup};
 use crate::plain::{jsonl, sqlite};
 use hold::{Origin, Setting, Writes};
 use session::Checks;
@@ -95,7 +95,11 @@ pub enum Failed {
 /// # Errors
 /// A path that holds nothing to verify, or a system that refuses. What is wrong with a session or
 /// an engine is no error: it stands in the rows.
-pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Summary, Failed> {
+pub fn run(
+    options: &Options,
+    lineup: &dyn Lineup,
+    watch: &mut dyn Watch,
+) -> Result<Summary, Failed> {
     let files = discover(&options.paths)?;
     if files.is_empty() {
         return Err(Failed::NothingFound);
@@ -104,7 +108,7 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Summary, Failed> 
     let mut summary = Summary::default();
     for file in &files {
         watch.file(&file.path);
-        for row in verify_file(file, options)? {
+        for row in verify_file(file, options, lineup)? {
             summary.count(&row);
             watch.row(&row);
         }
@@ -120,11 +124,16 @@ pub fn run(options: &Options, watch: &mut dyn Watch) -> Result<Summary, Failed> 
 struct Run<'a> {
     file: &'a SourceFile,
     options: &'a Options,
+    lineup: &'a dyn Lineup,
     bytes: u64,
     scratch: &'a Path,
 }
 
-fn verify_file(file: &SourceFile, options: &Options) -> Result<Vec<Row>, Failed> {
+fn verify_file(
+    file: &SourceFile,
+    options: &Options,
+    lineup: &dyn Lineup,
+) -> Result<Vec<Row>, Failed> {
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |source| Failed::Io { action, path, source }
@@ -133,7 +142,7 @@ fn verify_file(file: &SourceFile, options: &Options) -> Result<Vec<Row>, Failed>
     let scratch = tempfile::Builder::new().prefix("forkline-verify-").tempdir();
     let scratch = scratch.map_err(failed("create a folder in", &std::env::temp_dir()))?;
     let bytes = fs::metadata(&file.path).map_err(failed("read", &file.path))?.len();
-    let run = Run { file, options, bytes, scratch: scratch.path() };
+    let run = Run { file, options, lineup, bytes, scratch: scratch.path() };
     let mut rows = match file.kind {
         SourceKind::Legacy => vec![run.row("legacy jsonl", None, legacy::verify(&file.path))],
         SourceKind::Jsonl => {
@@ -175,7 +184,13 @@ impl Run<'_> {
 
     fn setting<'a>(&'a self, cx: &'a Context) -> Setting<'a> {
         let now = Millis::new(NOW).expect("a constant in range");
-        Setting { now, audit: self.options.lane_audit, scratch: self.scratch, cx }
+        Setting {
+            now,
+            audit: self.options.lane_audit,
+            lineup: self.lineup,
+            scratch: self.scratch,
+            cx,
+        }
     }
 
     fn is_wanted(&self, session: &str) -> bool {
@@ -268,8 +283,7 @@ impl Run<'_> {
         kinds.push(own);
         kinds.sort_unstable();
         kinds.dedup();
-        let engine =
-            |&kind: &EngineKind| Engine::new(kind, work.path(), setting.now, setting.audit);
+        let engine = |&kind: &EngineKind| setting.engine(kind, work.path());
         let engines: Vec<Engine> = kinds.iter().map(engine).collect::<Result<_, Error>>()?;
         let targets: Vec<&Engine> =
             engines.iter().filter(|engine| self.options.engines.contains(&engine.kind)).collect();

@@ -215,7 +215,7 @@ pub(super) fn open_copy(
         sqlite::copy_container(path, parent, name)
             .map_err(|error| copy_failed(std::io::Error::other(error)))?;
     }
-    let engine = Engine::new(kind, &root, setting.now, setting.audit)?;
+    let engine = setting.engine(kind, &root)?;
     let reference = SessionRef { metadata: metadata.clone(), location: Location::File(place) };
     let session = engine.repo.open(&reference, setting.cx)?;
     let state = state_of(&session)?;
