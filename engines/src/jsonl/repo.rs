@@ -101,6 +101,8 @@ impl JsonlRepo {
     fn stored(&self, path: PathBuf) -> Option<SessionRef> {
         let file = self.fs.open_read(&path).ok()?;
         match header::read(&*file, &path).ok()? {
+            // Version 0 was never given out: existing readers do not list it either.
+            FirstLine::Current(header) if header.storage_version == 0 => None,
             FirstLine::Current(header) => {
                 Some(SessionRef { metadata: header.metadata, location: Location::File(path) })
             }
