@@ -8,6 +8,7 @@
 //! `GATE.md` beside this crate says what is compared with what, and what is not claimed.
 
 pub mod cli;
+pub mod fixtures;
 pub mod lineup;
 pub mod plain;
 pub mod verify;
