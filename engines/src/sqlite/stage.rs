@@ -22,6 +22,10 @@ use crate::fork::{Body, Copied, Row};
 /// How many rows go by between two looks at the context.
 const ROWS_PER_CHECK: u64 = 256;
 
+/// From this many bytes on, content is handled row by row, so that memory holds it twice at most.
+/// The SQL that selects rows names the same number.
+pub(super) const LARGE_BYTES: i64 = 65_536;
+
 /// The session id in the stage's branch index; the destination's own takes its place.
 const NO_SESSION: &str = "";
 
