@@ -4,7 +4,8 @@
 
 use forkline_engines::sqlite::recount;
 use forkline_engines::{
-    Context, CreateOptions, Repo, RepoOptions, Session, SqliteRepo, StateRow, SyncCommits,
+    Context, CreateOptions, MemoryRepo, Repo, RepoOptions, Session, SqliteRepo, StateRow,
+    SyncCommits,
 };
 use forkline_model::fork::{Birth, fork};
 use forkline_model::state::State;
@@ -234,6 +235,7 @@ fn check(commits: &[Vec<Write>], is_shared: bool) {
             Ok(made) => {
                 let expected = fork(&model, &options, audit, birth(made.metadata()));
                 assert_eq!(Ok(state_of(&made)), expected, "{options:?}");
+                same_elsewhere(&repo, &made, &model, &options);
                 let at = made.reference();
                 let found = recount(at.path().unwrap(), &at.metadata.id).unwrap();
                 assert_eq!(found, [] as [String; 0], "{options:?}");
@@ -258,6 +260,31 @@ fn check(commits: &[Vec<Write>], is_shared: bool) {
     if !is_shared {
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0, "nothing is left");
     }
+}
+
+/// The same fork by way of memory: rows leave a stage one by one, and come into one.
+fn same_elsewhere(repo: &SqliteRepo, direct: &Session, model: &State, options: &ForkOptions) {
+    let cx = Context::new();
+    let memory = MemoryRepo::new();
+    let whole =
+        |session: &Session, into: &dyn Repo| into.fork(session, &ForkOptions::tree(), &cx).unwrap();
+    let there = whole(direct, &memory);
+    let back = whole(&there, repo);
+    let birth = |session: &Session| Birth {
+        id: session.metadata().id.clone(),
+        created_at: session.metadata().created_at,
+        cwd: None,
+    };
+    let first = fork(model, options, LaneAudit::Selected, birth(direct)).unwrap();
+    let tree = ForkOptions::tree();
+    let second = fork(&first, &tree, LaneAudit::Selected, birth(&there)).unwrap();
+    assert_eq!(state_of(&there), second);
+    let third = fork(&second, &tree, LaneAudit::Selected, birth(&back)).unwrap();
+    assert_eq!(state_of(&back), third);
+    let at = back.reference().clone();
+    back.close().unwrap();
+    assert_eq!(recount(at.path().unwrap(), &at.metadata.id).unwrap(), [] as [String; 0]);
+    repo.delete(&at, &cx).unwrap();
 }
 
 proptest! {

@@ -194,7 +194,7 @@ impl Destination for SqliteDestination {
 }
 
 /// The stage's rows into the destination's tables, large content left empty.
-const MOVES: [&str; 5] = [
+pub(super) const MOVES: [&str; 5] = [
     "INSERT INTO dst.entries \
      (session_id, id, parent_id, seq, type, custom_type, timestamp, payload) \
      SELECT ?1, id, parent_id, seq, type, custom_type, timestamp, \

@@ -30,7 +30,7 @@ pub(super) const LARGE_BYTES: i64 = 65_536;
 const NO_SESSION: &str = "";
 
 /// All rows by seq, without their content.
-const ORDER: &str = "SELECT seq, 0 AS kind FROM main.entries UNION ALL \
+pub(super) const ORDER: &str = "SELECT seq, 0 AS kind FROM main.entries UNION ALL \
     SELECT seq, 1 FROM main.vals UNION ALL SELECT seq, 2 FROM main.elements ORDER BY seq";
 
 /// The selected rows of a fork, out of sight. Gone when dropped.
