@@ -22,11 +22,15 @@ use crate::fork::{Body, Copied, Row};
 /// How many rows go by between two looks at the context.
 const ROWS_PER_CHECK: u64 = 256;
 
+/// From this many bytes on, content is handled row by row, so that memory holds it twice at most.
+/// The SQL that selects rows names the same number.
+pub(super) const LARGE_BYTES: i64 = 65_536;
+
 /// The session id in the stage's branch index; the destination's own takes its place.
 const NO_SESSION: &str = "";
 
 /// All rows by seq, without their content.
-const ORDER: &str = "SELECT seq, 0 AS kind FROM main.entries UNION ALL \
+pub(super) const ORDER: &str = "SELECT seq, 0 AS kind FROM main.entries UNION ALL \
     SELECT seq, 1 FROM main.vals UNION ALL SELECT seq, 2 FROM main.elements ORDER BY seq";
 
 /// The selected rows of a fork, out of sight. Gone when dropped.
