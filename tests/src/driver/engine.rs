@@ -11,7 +11,7 @@ use forkline_model::{Metadata, Millis, SessionId};
 use super::{Capabilities, Feature};
 
 /// The shared container in a repository's folder.
-const CONTAINER: &str = "sessions.sqlite";
+pub(crate) const SHARED_CONTAINER: &str = "sessions.sqlite";
 
 /// An engine of this project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,7 +86,7 @@ impl EngineKind {
             Self::Memory => Location::Memory,
             Self::Jsonl => Location::File(root.join("nowhere.jsonl")),
             Self::Sqlite => Location::File(root.join("nowhere.sqlite")),
-            Self::SqliteShared => Location::File(root.join(CONTAINER)),
+            Self::SqliteShared => Location::File(root.join(SHARED_CONTAINER)),
         };
         SessionRef { metadata, location }
     }
