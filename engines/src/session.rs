@@ -230,10 +230,12 @@ impl Session {
         Ok(tip.map(|_| Branch::new(self.clone(), name.clone())))
     }
 
-    /// The names of all branches, ascending.
+    /// The names of all branches, ascending. A tip at the empty key is no branch: names are not
+    /// empty (contract §2).
     pub fn branches(&self) -> Result<Vec<BranchName>> {
         let tips = self.scan_values(policy::BRANCH_TIP, "")?;
-        tips.into_iter().map(|(key, ..)| Ok(BranchName::new(key.as_str())?)).collect()
+        let named = tips.into_iter().filter(|(key, ..)| !key.as_str().is_empty());
+        named.map(|(key, ..)| Ok(BranchName::new(key.as_str())?)).collect()
     }
 
     // ---- reads (contract §1) ----
