@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use forkline_engines::{Error, Location, MemoryRepo, Repo, RepoOptions, SessionRef};
+use forkline_engines::{Error, JsonlRepo, Location, MemoryRepo, Repo, RepoOptions, SessionRef};
 use forkline_model::{Metadata, Millis, SessionId};
 
 use super::{Capabilities, Feature};
@@ -63,7 +63,8 @@ impl EngineKind {
     ) -> Result<Arc<dyn Repo>, Error> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryRepo::with(options)),
-            Self::Jsonl | Self::Sqlite | Self::SqliteShared => {
+            Self::Jsonl => Arc::new(JsonlRepo::with(root, options)?),
+            Self::Sqlite | Self::SqliteShared => {
                 return Err(Error::io(
                     "open",
                     root,

@@ -137,6 +137,11 @@ impl Contest<'_> {
         self.watcher.before(&self.world, op);
         let expected = self.world.run(op);
         self.watcher.after(&self.world, op, &expected);
+        if let (Op::Fork { request, .. }, Answer::Done) = (op, &expected) {
+            for judge in &self.judges {
+                self.watcher.crossed(&judge.engine(request.from), &judge.engine(request.into));
+            }
+        }
         match op {
             Op::ForkBegin { ticket, .. } if expected == Answer::Done => self.tickets.push(*ticket),
             Op::ForkFinish { ticket, .. } => self.tickets.retain(|other| other != ticket),

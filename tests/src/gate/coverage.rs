@@ -385,8 +385,11 @@ impl Watcher {
         *self.tally.forks.entry(scope).or_default() += 1;
         let forks = self.past(request.from, &request.source).forks + 1;
         self.pasts.insert((request.into, request.id.clone()), Past { forks, ..Past::default() });
-        let pair = format!("{}>{}", request.from, request.into);
-        *self.tally.pairs.entry(pair).or_default() += 1;
+    }
+
+    /// A fork of an engine's session into an engine was made.
+    pub(super) fn crossed(&mut self, from: &str, into: &str) {
+        *self.tally.pairs.entry(format!("{from} > {into}")).or_default() += 1;
     }
 
     fn refused(&mut self, op: &Op, kind: ErrorKind) {

@@ -39,6 +39,11 @@ impl Dice {
         choices.get(index).expect("the index is below the length")
     }
 
+    /// One of these texts.
+    pub(super) fn text(&mut self, choices: &[&'static str]) -> &'static str {
+        self.pick::<&'static str>(choices)
+    }
+
     /// One of these, if there is any.
     pub(super) fn pick_any<'a, T>(&mut self, choices: &'a [T]) -> Option<&'a T> {
         if choices.is_empty() { None } else { Some(self.pick(choices)) }

@@ -92,6 +92,12 @@ impl Judge {
         self.driver.name()
     }
 
+    /// The engine of one repository.
+    pub(super) fn engine(&self, repo: RepoIndex) -> String {
+        let name = self.name();
+        name.split('+').nth(repo).unwrap_or(&name).to_owned()
+    }
+
     pub(super) fn can_run(&self, op: &Op) -> Result<(), Feature> {
         let missing = repos_of(op)
             .into_iter()
@@ -215,7 +221,10 @@ impl Judge {
             self.check_state(*repo, session, world)
                 .map_err(|found| self.violation(step, &what, found))?;
         }
-        for (op, expected) in reads.iter().filter(|(op, _)| self.can_run(op).is_ok()) {
+        for (op, expected) in reads {
+            if self.can_run(op).is_err() {
+                continue;
+            }
             let got = self.run(op).and_then(|got| self.compare_answers(op, expected, &got));
             got.map_err(|found| self.violation(step, op, found))?;
         }
@@ -314,26 +323,7 @@ impl Judge {
             if let Some(home) = home.filter(|home| !after.0.contains(&*home.to_string_lossy())) {
                 return Err((Oracle::Folder, format!("{} is not there", home.display())));
             }
-            self.check_gone(op, is_done, before, listed, &after)?;
-        }
-        Ok(())
-    }
-
-    fn check_gone(
-        &self,
-        op: &Op,
-        is_done: bool,
-        before: &Before,
-        listed: &FolderListing,
-        after: &FolderListing,
-    ) -> Verdict {
-        let is_delete = matches!(op, Op::Delete { .. }) && is_done;
-        let may_go = |name: &str| {
-            is_side_file(name)
-                || (is_delete && before.home.as_ref().is_some_and(|home| is_home(name, home)))
-        };
-        if let Some(name) = listed.added_since(after).find(|name| !may_go(name)) {
-            return Err((Oracle::Folder, format!("{name:?} is gone")));
+            check_gone(op, is_done, before, listed, &after)?;
         }
         Ok(())
     }
@@ -364,6 +354,24 @@ impl Judge {
         }
         Ok(())
     }
+}
+
+fn check_gone(
+    op: &Op,
+    is_done: bool,
+    before: &Before,
+    listed: &FolderListing,
+    after: &FolderListing,
+) -> Verdict {
+    let is_delete = matches!(op, Op::Delete { .. }) && is_done;
+    let may_go = |name: &str| {
+        is_side_file(name)
+            || (is_delete && before.home.as_ref().is_some_and(|home| is_home(name, home)))
+    };
+    if let Some(name) = listed.added_since(after).find(|name| !may_go(name)) {
+        return Err((Oracle::Folder, format!("{name:?} is gone")));
+    }
+    Ok(())
 }
 
 fn alive(fault: Fault) -> (Oracle, String) {
@@ -477,7 +485,7 @@ fn is_side_file(name: &str) -> bool {
 }
 
 fn is_container(name: &str) -> bool {
-    name == crate::driver::SHARED_CONTAINER
+    Path::new(name).file_name().is_some_and(|name| name == crate::driver::SHARED_CONTAINER)
 }
 
 /// A panic outside of any engine.

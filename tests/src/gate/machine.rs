@@ -1,6 +1,6 @@
 //! The reference as a state machine for proptest, which makes sequences and shortens them.
 
-use proptest::prelude::RngCore;
+use proptest::prelude::Rng;
 use proptest::strategy::{BoxedStrategy, Just, NewTree, Strategy};
 use proptest::test_runner::TestRunner;
 use proptest_state_machine::ReferenceStateMachine;

@@ -229,7 +229,7 @@ fn run_case(
         // Whatever panicked outside of an engine is a bug of the gate or the model.
         (super::judge::of_the_gate(), ops.len())
     });
-    Err(Box::new(make_small(options.seed, case, lineup, folder, &setup, ops, violation, found_ops)))
+    Err(Box::new(make_small(options.seed, case, lineup, folder, &setup, ops, &violation, found_ops)))
 }
 
 #[expect(clippy::too_many_arguments, reason = "the facts of one failure, used once")]
@@ -240,7 +240,7 @@ fn make_small(
     folder: &Path,
     setup: &Setup,
     ops: Vec<Op>,
-    violation: Violation,
+    violation: &Violation,
     found_ops: usize,
 ) -> Failure {
     let only = Only { lineup, engine: &violation.engine };

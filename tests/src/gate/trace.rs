@@ -106,7 +106,9 @@ pub fn replay(
             (0..engines.0.len()).map(|shift| run(&engines, shift)).collect();
         return Ok(shifts.map(|tallies| {
             let mut sum = Tally::default();
-            tallies.iter().for_each(|tally| sum.add(tally));
+            for tally in &tallies {
+                sum.add(tally);
+            }
             sum
         }));
     }

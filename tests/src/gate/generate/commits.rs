@@ -1,7 +1,7 @@
 //! Commits: every kind of write, in the shapes that forks have to tell apart.
 
 use forkline_model::{
-    Address, EntryId, EntryType, Json, NewEntry, NewUsage, Op, RepoIndex, SessionId, State,
+    Address, EntryId, Json, NewEntry, NewUsage, Op, RepoIndex, SessionId, State,
     StoreKind, Write, policy,
 };
 
@@ -193,7 +193,7 @@ impl Maker<'_> {
         ];
         let id = texts::entry_id(&mut self.dice, self.reference.step, nth + 1000);
         let entry = if self.dice.chance(50) { self.parent(state) } else { None };
-        let usage = texts::json(self.dice.pick(&NUMBERS));
+        let usage = texts::json(self.dice.text(&NUMBERS));
         let details = self.dice.chance(30).then(|| texts::value(&mut self.dice));
         let row = NewUsage::new(id, entry, self.dice.chance(20), usage, details);
         Write::Usage(row.expect("generated usage can be summed"))
@@ -240,7 +240,7 @@ impl Maker<'_> {
             r#"{"model":{"provider":"p","modelId":"m"},"thinkingLevel":"high","activeToolNames":["a","b"],"unknown":1.10}"#,
             r#"{"model":{"provider":"\ud800","modelId":"m"},"model":{"provider":"q"}}"#,
         ];
-        texts::json(self.dice.pick(&CONFIGS))
+        texts::json(self.dice.text(&CONFIGS))
     }
 
     fn lane_state(&mut self) -> Json {
@@ -250,7 +250,7 @@ impl Maker<'_> {
             r#"{"currentOperationId":null,"lastOperationId":"op0","inbox":[]}"#,
             r#"{"inbox":[],"unknown":true}"#,
         ];
-        texts::json(self.dice.pick(&STATES))
+        texts::json(self.dice.text(&STATES))
     }
 
     fn partial_lane(&mut self) -> Vec<Write> {
@@ -370,8 +370,8 @@ impl Maker<'_> {
         let (kind, namespace) = match self.dice.below(5) {
             0 => (StoreKind::List, policy::BRANCH_TIP),
             1 => (StoreKind::List, policy::SESSION_NAME),
-            2 => (StoreKind::List, *self.dice.pick(&texts::UNKNOWN_RESERVED)),
-            _ => (StoreKind::Value, *self.dice.pick(&texts::UNKNOWN_RESERVED)),
+            2 => (StoreKind::List, self.dice.text(&texts::UNKNOWN_RESERVED)),
+            _ => (StoreKind::Value, self.dice.text(&texts::UNKNOWN_RESERVED)),
         };
         let address = texts::address_of(namespace, key);
         let value = texts::value(&mut self.dice);

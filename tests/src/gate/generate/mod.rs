@@ -84,7 +84,7 @@ impl Setup {
         ];
         Self {
             audit: if dice.chance(25) { LaneAudit::Strict } else { LaneAudit::Selected },
-            cwd: (*dice.pick(&CWDS)).to_owned(),
+            cwd: dice.text(&CWDS).to_owned(),
             shift: dice.below(4),
             theme: dice.weighted(&themes),
         }
@@ -367,7 +367,7 @@ impl Maker<'_> {
 
     fn set_name(&mut self) -> Op {
         let (repo, session) = self.pick_open();
-        let name = (*self.dice.pick(&texts::HOSTILE)).to_owned();
+        let name = self.dice.text(&texts::HOSTILE).to_owned();
         Op::SetName { repo, session, name, timestamp: self.time() }
     }
 
@@ -375,7 +375,7 @@ impl Maker<'_> {
         let (repo, session) = self.pick_open();
         let entry = self.some_entry(repo, &session).filter(|_| self.dice.chance(93));
         let entry = entry.unwrap_or_else(|| EntryId::new("nothing").expect("it is a valid id"));
-        let label = self.dice.chance(80).then(|| (*self.dice.pick(&texts::HOSTILE)).to_owned());
+        let label = self.dice.chance(80).then(|| self.dice.text(&texts::HOSTILE).to_owned());
         Op::SetLabel { repo, session, entry, label, timestamp: self.time() }
     }
 

@@ -57,9 +57,9 @@ impl Maker<'_> {
         let namespace = if self.dice.chance(70) {
             texts::address(&mut self.dice).namespace
         } else {
-            texts::address_of(self.dice.pick(&RESERVED), "").namespace
+            texts::address_of(self.dice.text(&RESERVED), "").namespace
         };
-        ReadOp::ScanValues { namespace, key_prefix: (*self.dice.pick(&PREFIXES)).to_owned() }
+        ReadOp::ScanValues { namespace, key_prefix: self.dice.text(&PREFIXES).to_owned() }
     }
 
     fn read_list(&mut self, repo: RepoIndex, session: &SessionId) -> ReadOp {

@@ -61,7 +61,7 @@ pub(super) fn value(dice: &mut Dice) -> Json {
     if dice.chance(2) {
         return Json::string(&"long ".repeat(dice.between(100, 3000)));
     }
-    json(dice.pick(&VALUES))
+    json(dice.text(&VALUES))
 }
 
 /// The payload of a message.
@@ -73,7 +73,7 @@ pub(super) fn message(dice: &mut Dice) -> Json {
         let text = "long ".repeat(dice.between(100, 6000));
         return json(&format!("{{\"message\":{{\"content\":\"{text}\"}}}}"));
     }
-    json(dice.pick(&MESSAGES))
+    json(dice.text(&MESSAGES))
 }
 
 /// Arrays in arrays, deeper than a recursive reader goes.
@@ -86,7 +86,7 @@ pub(crate) fn json(text: &str) -> Json {
 }
 
 pub(super) fn branch(dice: &mut Dice) -> BranchName {
-    branch_name(dice.pick(&BRANCHES))
+    branch_name(dice.text(&BRANCHES))
 }
 
 pub(super) fn branch_name(name: &str) -> BranchName {
@@ -96,8 +96,8 @@ pub(super) fn branch_name(name: &str) -> BranchName {
 /// An address of the application.
 pub(super) fn address(dice: &mut Dice) -> Address {
     let plain = dice.chance(60);
-    let namespace = if plain { "app.x" } else { dice.pick(&NAMESPACES) };
-    address_of(namespace, dice.pick(&KEYS))
+    let namespace = if plain { "app.x" } else { dice.text(&NAMESPACES) };
+    address_of(namespace, dice.text(&KEYS))
 }
 
 pub(super) fn address_of(namespace: &str, key: &str) -> Address {
@@ -108,7 +108,7 @@ pub(super) fn address_of(namespace: &str, key: &str) -> Address {
 /// An id that no earlier step has made.
 pub(super) fn entry_id(dice: &mut Dice, step: u64, nth: usize) -> EntryId {
     let text = if dice.chance(15) {
-        format!("{}{step}.{nth}", dice.pick(&HOSTILE))
+        format!("{}{step}.{nth}", dice.text(&HOSTILE))
     } else {
         format!("e{step}.{nth}")
     };
@@ -120,10 +120,10 @@ pub(super) fn session_id(dice: &mut Dice, step: u64) -> SessionId {
     const EXACT: [&str; 4] = [".", "..", "CON", "~"];
     const WHOLE: [&str; 7] = ["", ".", "..", "CON", "~", "file:x?mode=memory", "-"];
     let text = match dice.below(10) {
-        0 | 1 => format!("{step}s{}", dice.pick(&HOSTILE)),
-        2 => format!("{}{step}s", dice.pick(&HOSTILE)),
-        3 if dice.chance(30) => (*dice.pick(&EXACT)).to_owned(),
-        3 => format!("{}{step}", dice.pick(&WHOLE)),
+        0 | 1 => format!("{step}s{}", dice.text(&HOSTILE)),
+        2 => format!("{}{step}s", dice.text(&HOSTILE)),
+        3 if dice.chance(30) => dice.text(&EXACT).to_owned(),
+        3 => format!("{}{step}", dice.text(&WHOLE)),
         _ => format!("s{step}"),
     };
     SessionId::new(text).expect("generated ids are valid")
