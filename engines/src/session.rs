@@ -230,12 +230,10 @@ impl Session {
         Ok(tip.map(|_| Branch::new(self.clone(), name.clone())))
     }
 
-    /// The names of all branches, ascending. A tip at the empty key is no branch: names are not
-    /// empty (contract §2).
+    /// The names of all branches, ascending. A tip at the empty key is no branch.
     pub fn branches(&self) -> Result<Vec<BranchName>> {
         let tips = self.scan_values(policy::BRANCH_TIP, "")?;
-        let named = tips.into_iter().filter(|(key, ..)| !key.as_str().is_empty());
-        named.map(|(key, ..)| Ok(BranchName::new(key.as_str())?)).collect()
+        Ok(tips.iter().filter_map(|(key, ..)| BranchName::new(key.as_str()).ok()).collect())
     }
 
     // ---- reads (contract §1) ----
