@@ -2,8 +2,8 @@
 //!
 //! `FORKLINE_SEED` and `FORKLINE_CASES` choose another one.
 
-use forkline_gate::driver::EngineKind;
 use forkline_gate::gate::{Engines, Options, run};
+use forkline_gate::lineup::EngineKind;
 
 #[test]
 fn no_engine_differs_from_the_model() {

@@ -21,7 +21,7 @@ mod shapes;
 mod simplify;
 mod trace;
 
-pub use contest::{Engines, Lineup, Named, Place, cwd_of, play};
+pub use contest::{Engines, Roster, Named, Place, cwd_of, play};
 pub use coverage::{Bucket, Tally};
 pub use generate::{REPOS, Reference, Setup, Theme};
 pub use judge::{Oracle, Violation};

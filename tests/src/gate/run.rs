@@ -18,7 +18,7 @@ use proptest::test_runner::{
 };
 use proptest_state_machine::ReferenceStateMachine;
 
-use super::contest::{Lineup, Place, play};
+use super::contest::{Roster, Place, play};
 use super::coverage::Tally;
 use super::generate::{Reference, Setup};
 use super::judge::Violation;
@@ -116,7 +116,7 @@ pub fn work_folder(given: Option<&Path>) -> io::Result<tempfile::TempDir> {
 /// The work folder cannot be made.
 pub fn run(
     options: &Options,
-    lineup: &dyn Lineup,
+    roster: &dyn Roster,
     progress: &(dyn Fn(u64) + Sync),
 ) -> io::Result<Outcome> {
     let started = Instant::now();
@@ -134,7 +134,7 @@ pub fn run(
             if case >= options.cases || case > lowest_failure.load(Ordering::SeqCst) || is_late {
                 break;
             }
-            match run_case(options, case, lineup, &folder) {
+            match run_case(options, case, roster, &folder) {
                 Ok(one) => tally.add(&one),
                 Err(failure) => {
                     lowest_failure.fetch_min(case, Ordering::SeqCst);
@@ -190,7 +190,7 @@ fn runner(seed: u64, case: u64) -> TestRunner {
 fn run_case(
     options: &Options,
     case: u64,
-    lineup: &dyn Lineup,
+    roster: &dyn Roster,
     folder: &Path,
 ) -> Result<Tally, Box<Failure>> {
     let mut runner = runner(options.seed, case);
@@ -203,9 +203,9 @@ fn run_case(
         let seen = seen.unwrap_or_default();
         let engine = first.borrow().as_ref().map(|(violation, _)| violation.engine.clone());
         let played = match engine {
-            None => play_in(folder, &reference.setup, &ops, lineup, &seen),
+            None => play_in(folder, &reference.setup, &ops, roster, &seen),
             Some(engine) => {
-                play_in(folder, &reference.setup, &ops, &Only { lineup, engine: &engine }, &seen)
+                play_in(folder, &reference.setup, &ops, &Only { roster, engine: &engine }, &seen)
             }
         };
         match played {
@@ -229,21 +229,21 @@ fn run_case(
         // Whatever panicked outside of an engine is a bug of the gate or the model.
         (super::judge::of_the_gate(), ops.len())
     });
-    Err(Box::new(make_small(options.seed, case, lineup, folder, &setup, ops, &violation, found_ops)))
+    Err(Box::new(make_small(options.seed, case, roster, folder, &setup, ops, &violation, found_ops)))
 }
 
 #[expect(clippy::too_many_arguments, reason = "the facts of one failure, used once")]
 fn make_small(
     seed: u64,
     case: u64,
-    lineup: &dyn Lineup,
+    roster: &dyn Roster,
     folder: &Path,
     setup: &Setup,
     ops: Vec<Op>,
     violation: &Violation,
     found_ops: usize,
 ) -> Failure {
-    let only = Only { lineup, engine: &violation.engine };
+    let only = Only { roster, engine: &violation.engine };
     let again = |ops: &[Op]| {
         play_in(folder, setup, ops, &only, &AtomicUsize::new(0))
             .err()
@@ -268,11 +268,11 @@ fn play_in(
     folder: &Path,
     setup: &Setup,
     ops: &[Op],
-    lineup: &dyn Lineup,
+    roster: &dyn Roster,
     seen: &AtomicUsize,
 ) -> Result<Tally, Violation> {
     let place = Place { folder, audit: setup.audit, cwd: &setup.cwd, shift: setup.shift };
-    let played = play(ops, lineup, &place, seen);
+    let played = play(ops, roster, &place, seen);
     // What cannot be removed shows in the next sequence, which finds the folder not empty.
     let _ = fs::remove_dir_all(folder);
     played
