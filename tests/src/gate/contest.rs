@@ -297,7 +297,8 @@ fn reads_of(state: &State) -> impl Iterator<Item = ReadOp> {
     let parents: std::collections::BTreeSet<_> =
         state.entries().values().filter_map(|entry| entry.parent.as_ref()).collect();
     let leaves = state.entries().values().rev().filter(move |it| !parents.contains(&it.id));
-    let scans = leaves.take(SCANS_MAX).map(|leaf| ReadOp::ScanBranch(BranchScan::from(leaf.id.clone())));
+    let scans =
+        leaves.take(SCANS_MAX).map(|leaf| ReadOp::ScanBranch(BranchScan::from(leaf.id.clone())));
     [
         ReadOp::Metadata,
         ReadOp::Stats,

@@ -3,7 +3,7 @@
 
 use forkline_model::{Json, Op, Write};
 
-use super::contest::{Roster, Place};
+use super::contest::{Place, Roster};
 use super::judge::Violation;
 use crate::driver::{Driver, Fault};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 
 use forkline_model::Trace;
 
-use super::contest::{Engines, Roster, Named, Place, cwd_of, play};
+use super::contest::{Engines, Named, Place, Roster, cwd_of, play};
 use super::coverage::Tally;
 use super::generate::REPOS;
 use super::judge::Violation;
@@ -80,8 +80,11 @@ pub fn to_text(trace: &Trace) -> String {
     let ops: Vec<String> =
         trace.ops.iter().map(|op| format!("    {}", json(serde_json::to_string(op)))).collect();
     let ops = ops.join(",\n");
-    writeln!(text, "  \"engines\": {engines},\n  \"lane_audit\": {audit},\n  \"ops\": [\n{ops}\n  ]\n}}")
-        .expect("writing to a String does not fail");
+    writeln!(
+        text,
+        "  \"engines\": {engines},\n  \"lane_audit\": {audit},\n  \"ops\": [\n{ops}\n  ]\n}}"
+    )
+    .expect("writing to a String does not fail");
     text
 }
 
@@ -113,8 +116,7 @@ pub fn replay(
         }));
     }
     let kinds: Result<Vec<EngineKind>, _> = trace.engines.iter().map(|name| name.parse()).collect();
-    let mut kinds =
-        kinds.map_err(|reason| TraceError::Engine { path: path.to_owned(), reason })?;
+    let mut kinds = kinds.map_err(|reason| TraceError::Engine { path: path.to_owned(), reason })?;
     while let (Some(last), true) = (kinds.last().copied(), kinds.len() < REPOS) {
         kinds.push(last);
     }
