@@ -4,7 +4,9 @@
 //! or the system refused.
 
 mod fork;
+mod gate;
 mod progress;
+mod replay;
 mod source;
 mod table;
 mod verify;
@@ -37,6 +39,8 @@ struct Arguments {
 enum Command {
     Verify(verify::Arguments),
     Fork(fork::Arguments),
+    Gate(gate::Arguments),
+    Replay(replay::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -45,6 +49,8 @@ pub fn main() -> ExitCode {
     let status = match Arguments::parse().command {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Fork(arguments) => fork::run(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     };
     ExitCode::from(status)
 }
