@@ -149,7 +149,10 @@ fn a_cancelled_fork_leaves_nothing_and_its_id_is_free() {
             let Err(error) = result else { panic!("{at:?}: not cancelled") };
             assert!(matches!(error, forkline_engines::Error::Cancelled), "{at:?}: {error}");
             assert_eq!(files(), before, "{at:?}");
-            assert_eq!(repo.list(&Default::default(), &Context::new()).unwrap().len(), 1);
+            assert_eq!(
+                repo.list(&forkline_engines::ListFilter::default(), &Context::new()).unwrap().len(),
+                1
+            );
             repo.fork(&session, &options, &Context::new()).unwrap();
         }
     }

@@ -4,8 +4,8 @@
 
 use forkline_engines::sqlite::recount;
 use forkline_engines::{
-    Context, CreateOptions, MemoryRepo, Repo, RepoOptions, Session, SqliteRepo, StateRow,
-    SyncCommits,
+    Context, CreateOptions, ListFilter, MemoryRepo, Repo, RepoOptions, Session, SqliteRepo,
+    StateRow, SyncCommits,
 };
 use forkline_model::fork::{Birth, fork};
 use forkline_model::state::State;
@@ -254,9 +254,9 @@ fn check(commits: &[Vec<Write>], is_shared: bool) {
     let found = recount(at.path().unwrap(), &at.metadata.id).unwrap();
     assert_eq!(found, [] as [String; 0]);
     session.close().unwrap();
-    assert_eq!(repo.list(&Default::default(), &cx).unwrap(), [at.clone()]);
+    assert_eq!(repo.list(&ListFilter::default(), &cx).unwrap(), std::slice::from_ref(&at));
     repo.delete(&at, &cx).unwrap();
-    assert_eq!(repo.list(&Default::default(), &cx).unwrap(), []);
+    assert_eq!(repo.list(&ListFilter::default(), &cx).unwrap(), []);
     if !is_shared {
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0, "nothing is left");
     }
