@@ -18,7 +18,7 @@ struct Quiet;
 
 impl Watch for Quiet {
     fn begins(&mut self, _files: &[SourceFile]) {}
-    fn file(&mut self, _path: &Path) {}
+    fn done(&mut self, _path: &Path) {}
     fn row(&mut self, row: &Row) {
         assert_eq!(row.outcome, verify::Outcome::Holds, "{row:?}");
     }
