@@ -5,6 +5,7 @@
 
 mod fork;
 mod progress;
+mod serve;
 mod source;
 mod table;
 mod verify;
@@ -37,6 +38,7 @@ struct Arguments {
 enum Command {
     Verify(verify::Arguments),
     Fork(fork::Arguments),
+    Serve(serve::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
     let status = match Arguments::parse().command {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Fork(arguments) => fork::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     ExitCode::from(status)
 }

@@ -1,5 +1,7 @@
 //! The engines of this project as a driver.
 
+mod serving;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ use super::park::{Arrival, Park};
 use super::write::{commit, mutate};
 use super::{Capabilities, Driver, EngineKind, Fault, FolderListing, SourceEvidence};
 use super::{files, read};
+
+pub use serving::OpenRepo;
 
 /// Several repositories, each an engine of this project, in one folder.
 ///
