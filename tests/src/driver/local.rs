@@ -82,8 +82,9 @@ impl LocalDriver {
         let repos = kinds.iter().enumerate().map(|(index, &kind)| {
             let root = folder.join(index.to_string());
             let scratch = root.join("scratch");
-            fs::create_dir_all(&scratch)
-                .map_err(|error| Fault::new(format!("cannot make {}: {error}", scratch.display())))?;
+            fs::create_dir_all(&scratch).map_err(|error| {
+                Fault::new(format!("cannot make {}: {error}", scratch.display()))
+            })?;
             let options = RepoOptions {
                 environment: clock.environment(),
                 lane_audit: audit,

@@ -65,7 +65,6 @@ pub(super) fn writes<'a>(
     driver: &mut ProtocolDriver,
     op: &'a Op,
 ) -> Result<Result<Commit<'a>, Answer>, Fault> {
-    let refused = |kind| Ok(Err(Answer::Error { kind }));
     Ok(Ok(match op {
         Op::SetName { repo, session, name, timestamp } => {
             (*repo, session, vec![set(policy::name_address(), name)], *timestamp)
@@ -85,7 +84,10 @@ pub(super) fn writes<'a>(
             let tip = ReadOp::GetValue(policy::tip_address(branch));
             match driver.read(*repo, session, tip)? {
                 Answer::Value(None) => {}
-                Answer::Value(Some(_)) => return refused(ErrorKind::BranchExists),
+                Answer::Value(Some(_)) => {
+                    let what = format!("branch {branch} exists");
+                    return Ok(Err(driver.refuse(ErrorKind::BranchExists, what)));
+                }
                 other => return Ok(Err(other)),
             }
             if let Some(entry) = at
@@ -106,7 +108,7 @@ pub(super) fn writes<'a>(
                     let writes = vec![Write::Entry(entry), set_tip(branch, Some(id))];
                     (*repo, session, writes, *timestamp)
                 }
-                Err(error) => return refused(error.kind()),
+                Err(error) => return Ok(Err(driver.refuse(error.kind(), error.to_string()))),
             }
         }
         _ => unreachable!("only conveniences come here"),
@@ -123,7 +125,9 @@ fn missing(
     let found = driver.read(repo, session, ReadOp::GetEntries(vec![entry.clone()]))?;
     Ok(match found {
         Answer::Found(found) if matches!(*found, [Some(_)]) => None,
-        Answer::Found(_) => Some(Answer::Error { kind: ErrorKind::UnknownEntry }),
+        Answer::Found(_) => {
+            Some(driver.refuse(ErrorKind::UnknownEntry, format!("unknown entry {entry}")))
+        }
         other => Some(other),
     })
 }

@@ -8,25 +8,20 @@ use forkline_model::{Answer, ErrorKind, Op, RepoIndex};
 use serde::Serialize;
 
 use super::lines::{Line, next_line};
-use super::message::{
-    Dumped, Hello, Optional, ProtocolError, Refusal, Row, Welcome,
-};
+use super::message::{Dumped, Hello, Optional, ProtocolError, Refusal, Row, Welcome};
 use super::request::{Request, Target, parse};
 use super::{LINE_BYTES_MAX, PROTOCOL_VERSION};
 use crate::driver::{Driver, Feature, LocalDriver, OpenRepo};
 
-/// Opens the repositories of a connection, by the options that its greeting asks for.
+/// Opens the repositories of a connection with options that carry its clock and what its
+/// greeting asks for.
 pub type OpenRepos = Box<dyn FnOnce(RepoOptions) -> Result<Vec<OpenRepo>, forkline_engines::Error>>;
 
 /// Answers the requests of `input` on `output`, one line each and in order, until the input ends.
 ///
 /// # Errors
 /// The streams fail. A request that is refused is no error here.
-pub fn serve(
-    mut input: impl BufRead,
-    mut output: impl Write,
-    open: OpenRepos,
-) -> io::Result<()> {
+pub fn serve(mut input: impl BufRead, mut output: impl Write, open: OpenRepos) -> io::Result<()> {
     let mut connection = Connection::new(open);
     loop {
         match next_line(&mut input, LINE_BYTES_MAX)? {

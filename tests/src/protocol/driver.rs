@@ -47,11 +47,8 @@ impl ProtocolDriver {
         audit: LaneAudit,
         cwd: &str,
     ) -> Result<Self, Fault> {
-        let hello = Hello {
-            protocol: PROTOCOL_VERSION,
-            lane_audit: audit,
-            cwd: Some(cwd.to_owned()),
-        };
+        let hello =
+            Hello { protocol: PROTOCOL_VERSION, lane_audit: audit, cwd: Some(cwd.to_owned()) };
         let (first, welcome) = greet(command, &hello)?;
         let each = welcome.repositories.len();
         let mut processes = vec![first];
@@ -87,6 +84,23 @@ impl ProtocolDriver {
 
     fn offers(&self, optional: Optional) -> bool {
         self.welcome.optional.contains(&optional)
+    }
+
+    fn dispatch(&mut self, op: &Op) -> Result<Answer, Fault> {
+        match op {
+            Op::Mutate { .. } => self.mutate(op),
+            Op::Reopen { repo, session } => self.reopen(*repo, session),
+            Op::TearTail { repo, session, text }
+                if !self.capabilities(*repo).has(Feature::TornTails) =>
+            {
+                self.tear_nothing(*repo, session, text)
+            }
+            Op::CreateBranch { .. } if !self.offers(Optional::CreateBranch) => self.composed(op),
+            Op::Append { .. } if !self.offers(Optional::Append) => self.composed(op),
+            Op::SetName { .. } if !self.offers(Optional::SetName) => self.composed(op),
+            Op::SetLabel { .. } if !self.offers(Optional::SetLabel) => self.composed(op),
+            _ => self.send(op),
+        }
     }
 
     // ---- one request ----
@@ -209,13 +223,19 @@ impl ProtocolDriver {
         text: &str,
     ) -> Result<Answer, Fault> {
         if text.contains('\n') {
-            return Ok(Answer::Error { kind: ErrorKind::InvalidPayload });
+            return Ok(self.refuse(ErrorKind::InvalidPayload, "a torn tail has no line break"));
         }
         Ok(match self.read(repo, session, ReadOp::NextSeq)? {
             Answer::Error { kind: ErrorKind::Closed } => Answer::Done,
             Answer::Error { kind } => Answer::Error { kind },
-            _ => Answer::Error { kind: ErrorKind::AlreadyOpen },
+            _ => self.refuse(ErrorKind::AlreadyOpen, "only a closed session has a torn tail"),
         })
+    }
+
+    /// A refusal that does not come from the engine itself.
+    pub(super) fn refuse(&mut self, kind: ErrorKind, message: impl Into<String>) -> Answer {
+        self.last_error = Some(message.into());
+        Answer::Error { kind }
     }
 
     /// A convenience that the engine does not offer: reads, and one commit.
@@ -240,20 +260,12 @@ impl Driver for ProtocolDriver {
 
     fn run(&mut self, op: &Op) -> Result<Answer, Fault> {
         self.last_error = None;
-        match op {
-            Op::Mutate { .. } => self.mutate(op),
-            Op::Reopen { repo, session } => self.reopen(*repo, session),
-            Op::TearTail { repo, session, text }
-                if !self.capabilities(*repo).has(Feature::TornTails) =>
-            {
-                self.tear_nothing(*repo, session, text)
-            }
-            Op::CreateBranch { .. } if !self.offers(Optional::CreateBranch) => self.composed(op),
-            Op::Append { .. } if !self.offers(Optional::Append) => self.composed(op),
-            Op::SetName { .. } if !self.offers(Optional::SetName) => self.composed(op),
-            Op::SetLabel { .. } if !self.offers(Optional::SetLabel) => self.composed(op),
-            _ => self.send(op),
+        let answer = self.dispatch(op)?;
+        if !matches!(answer, Answer::Error { .. }) {
+            // It belonged to a part of the operation.
+            self.last_error = None;
         }
+        Ok(answer)
     }
 
     fn last_error(&self) -> Option<&str> {

@@ -16,30 +16,17 @@ pub(super) enum Line {
 /// Reads the next line of at most `bytes_max` bytes.
 pub(super) fn next_line(input: &mut impl BufRead, bytes_max: usize) -> io::Result<Line> {
     let mut line = Vec::new();
-    let mut is_too_long = false;
-    loop {
-        let buffered = match input.fill_buf() {
-            Ok(buffered) => buffered,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if buffered.is_empty() {
-            return Ok(Line::End);
-        }
-        let end = buffered.iter().position(|&byte| byte == b'\n');
-        let piece = buffered.get(..end.unwrap_or(buffered.len())).unwrap_or_default();
-        is_too_long |= line.len() + piece.len() > bytes_max;
-        if is_too_long {
-            line = Vec::new();
-        } else {
-            line.extend_from_slice(piece);
-        }
-        let used = piece.len() + usize::from(end.is_some());
-        input.consume(used);
-        if end.is_some() {
-            return Ok(if is_too_long { Line::TooLong } else { Line::Bytes(line) });
-        }
+    let with_break = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+    io::Read::take(&mut *input, with_break).read_until(b'\n', &mut line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        return Ok(Line::Bytes(line));
     }
+    if line.len() <= bytes_max {
+        return Ok(Line::End);
+    }
+    input.skip_until(b'\n')?;
+    Ok(Line::TooLong)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Optional {
 
 /// One row of a dump; the first is the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Row {
     /// What there is one of.
     Session {

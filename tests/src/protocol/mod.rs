@@ -45,6 +45,9 @@ pub const PROTOCOL_VERSION: u64 = 1;
 /// that was fed garbage stops there.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
+/// Starts a driver with a lane audit and the working directory of forks whose source has none.
+pub type StartDriver = Box<dyn Fn(LaneAudit, &str) -> Result<Box<dyn Driver>, Fault> + Send + Sync>;
+
 /// Drivers over a program that speaks the protocol: a fresh process for each driver, in a fresh
 /// folder where the command says `{dir}`.
 ///
@@ -57,9 +60,9 @@ pub fn protocol_lineup(
     command: &str,
     repos: RepoIndex,
     call_limit: Duration,
-) -> Result<impl Fn(LaneAudit, &str) -> Result<Box<dyn Driver>, Fault> + Send + Sync, BadCommand> {
+) -> Result<StartDriver, BadCommand> {
     let command = ProtocolCommand::new(command, call_limit)?;
-    Ok(move |audit, cwd: &str| -> Result<Box<dyn Driver>, Fault> {
+    Ok(Box::new(move |audit, cwd| {
         Ok(Box::new(ProtocolDriver::start(&command, repos, audit, cwd)?))
-    })
+    }))
 }

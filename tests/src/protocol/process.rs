@@ -14,11 +14,11 @@ use forkline_model::Json;
 use forkline_model::address::shortened;
 use tempfile::TempDir;
 
+use super::LINE_BYTES_MAX;
 use super::command::ProtocolCommand;
 use super::connection::one_line;
 use super::lines::{Line, next_line};
 use super::message::{Refusal, Response};
-use super::LINE_BYTES_MAX;
 use crate::driver::Fault;
 
 /// How many lines may wait to be looked at; the program waits when there are more.
@@ -99,7 +99,8 @@ impl Process {
         let _ = self.requests.as_ref().map(|requests| requests.send(line));
         self.wait(id, on_row).map_err(|what| {
             self.end();
-            let fault = Fault::new(format!("in answer to {name} (request {id}), the engine {what}"));
+            let fault =
+                Fault::new(format!("in answer to {name} (request {id}), the engine {what}"));
             self.failed = Some(fault.clone());
             fault
         })
@@ -164,8 +165,10 @@ impl Drop for Process {
         if self.failed.is_none() {
             let until = Instant::now() + self.call_limit;
             let left = || until.saturating_duration_since(Instant::now());
-            while matches!(self.answers.recv_timeout(left()), Ok(Ok(Line::Bytes(_) | Line::TooLong)))
-            {}
+            while matches!(
+                self.answers.recv_timeout(left()),
+                Ok(Ok(Line::Bytes(_) | Line::TooLong))
+            ) {}
         }
         self.end();
     }
