@@ -1,13 +1,11 @@
 //! The `forkline` command as a person or a CI job runs it: exit status, text, JSON, and a source
 //! that is what it was.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{bytes, damaged, files, fixtures};
+use forkline_gate::fixtures::{bytes, damaged, files, fixtures};
 use forkline_gate::plain::{jsonl, sqlite};
 use forkline_gate::verify::Snapshot;
 use serde_json::Value;
@@ -201,7 +199,7 @@ fn fork_crosses_formats_there_and_back() {
     let report: Value = serde_json::from_str(stdout(&output)).expect("an object");
     let path = report["path"].as_str().expect("a path");
     let made = jsonl::read(&bytes(Path::new(path))).expect("a sound fork").state;
-    let (there, _) = held.into_iter().nth(1).expect("two").state.expect("sound");
+    let there = held.into_iter().nth(1).expect("two").content.expect("sound").state;
     assert_eq!(made.entries(), there.entries());
     assert_eq!(report["parentSessionId"], "two");
     assert_eq!(made.metadata().cwd.as_deref(), Some("/work"));

@@ -4,11 +4,9 @@
 //! a reader that becomes more lenient, or blames another line, fails. Sound variants are those
 //! that no list names.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{bytes, damaged, files, name};
+use forkline_gate::fixtures::{bytes, damaged, files, name};
 use forkline_gate::plain::{Concerns, Damage, jsonl};
 
 /// Refused by open and by every fork, with the line.

@@ -4,16 +4,14 @@
 //! Where the two differ on purpose, the table below names the fork and the reason; a fork in the
 //! table that does not differ fails as well, and so does a refusal on one side only.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{bytes, damaged, fixtures};
 use forkline_engines::{
     Context, Environment, Error, JsonlRepo, Location, Repo, RepoOptions, SessionRef,
 };
+use forkline_gate::fixtures::{bytes, damaged, fixtures};
 use forkline_gate::lineup::{CountingIds, FixedClock};
 use forkline_gate::plain::jsonl;
 use forkline_model::diff::{Compare, JsonEquality, diff};

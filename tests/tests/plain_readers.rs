@@ -4,11 +4,9 @@
 //! expected states were written down by another implementation, so the two cannot agree by
 //! sharing code.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{bytes, files, fixtures, name};
+use forkline_gate::fixtures::{bytes, files, fixtures, name};
 use forkline_gate::plain::peer::{Cwd, PeerState, differences};
 use forkline_gate::plain::{jsonl, sqlite};
 
@@ -59,9 +57,18 @@ fn sqlite_states_equal_those_of_the_peer() {
         assert_eq!(sessions.len(), peers.len(), "{base}");
         for session in sessions {
             let peer = peers.get(&session.id).or_else(|| peers.get("")).expect("a peer state");
-            let (state, claimed) = session.state.expect("a sound session");
-            assert_eq!(differences(&state, peer, Cwd::Ignored), Vec::<String>::new(), "{base}");
-            assert_eq!(claimed, state.stats(), "{base}: statistics of the session row");
+            let content = session.content.expect("a sound session");
+            assert_eq!(
+                differences(&content.state, peer, Cwd::Ignored),
+                Vec::<String>::new(),
+                "{base}"
+            );
+            assert_eq!(
+                content.claimed,
+                content.state.stats(),
+                "{base}: statistics of the session row"
+            );
+            assert_eq!(content.index_differences, Vec::<String>::new(), "{base}: branch index");
             compared += 1;
         }
     }

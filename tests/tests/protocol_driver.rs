@@ -154,7 +154,7 @@ fn strict_audits_reach_the_engine() {
 fn an_engine_that_holds_sessions_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let endpoint = Endpoint {
-        kind: forkline_gate::driver::EngineKind::Jsonl,
+        kind: forkline_gate::lineup::EngineKind::Jsonl,
         place: folder.path().to_owned(),
     };
     let mut driver = local(&[endpoint], LaneAudit::Selected);

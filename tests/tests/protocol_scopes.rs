@@ -5,7 +5,8 @@ use std::io::{BufReader, Read};
 use std::sync::Arc;
 
 use forkline_engines::{MemoryRepo, Repo};
-use forkline_gate::driver::{EngineKind, OpenRepo};
+use forkline_gate::driver::OpenRepo;
+use forkline_gate::lineup::EngineKind;
 use forkline_gate::protocol::{Connection, LINE_BYTES_MAX, serve};
 
 /// Requests in, answers out.

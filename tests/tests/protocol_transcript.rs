@@ -5,7 +5,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use forkline_engines::MemoryRepo;
-use forkline_gate::driver::{EngineKind, Feature, OpenRepo};
+use forkline_gate::driver::{Feature, OpenRepo};
+use forkline_gate::lineup::EngineKind;
 use forkline_gate::protocol::{Connection, LINE_BYTES_MAX, PROTOCOL_VERSION};
 
 const DOCUMENT: &str = include_str!("../PROTOCOL.md");

@@ -4,15 +4,13 @@
 //! file: rows lost, seqs changed, payloads written anew, a source touched, a rejection passed
 //! over. The headline that names it has to appear, with a command that shows it again.
 
-mod common;
-
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use common::fixtures;
 use forkline_engines::fork::{Body, Destination, Plan, Row, Source};
 use forkline_engines::{Context, ListFilter, Repo, RepoCore, Result, SessionRef, Storage};
+use forkline_gate::fixtures::fixtures;
 use forkline_gate::lineup::{Engine, EngineKind, Lineup, Ours};
 use forkline_gate::verify::{self, Difference, Options, Outcome, SourceFile, Watch};
 use forkline_model::{ForkOptions, Json, LaneAudit, Metadata, Millis, Scope};

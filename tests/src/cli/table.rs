@@ -1,6 +1,6 @@
 //! Rows of a run as a table for people, and the differences below it.
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 
 use super::bytes_for_people;
 use crate::verify::{Outcome, Row, Summary};
@@ -9,6 +9,8 @@ use crate::verify::{Outcome, Row, Summary};
 pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
+    // Fits a terminal's width; elsewhere lines are as long as they need to be.
+    table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(
         ["session", "format", "size", "entries", "branches", "forks", "result"]
             .map(|name| Cell::new(name).add_attribute(Attribute::Bold)),

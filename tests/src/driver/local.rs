@@ -20,10 +20,14 @@ use super::clock::SetClock;
 use super::dump::dump;
 use super::park::{Arrival, Park};
 use super::write::{commit, mutate};
-use super::{Capabilities, Driver, EngineKind, Fault, FolderListing, SourceEvidence};
-use super::{files, read};
+use super::{Capabilities, Driver, Fault, FolderListing, SourceEvidence};
+use super::{engine, files, read};
+use crate::lineup::EngineKind;
 
 pub use serving::OpenRepo;
+
+/// Where sessions stand in the folder of a repository.
+const SESSIONS: &str = "sessions";
 
 /// Several repositories, each an engine of this project, in one folder.
 ///
@@ -81,10 +85,12 @@ impl LocalDriver {
         let clock = SetClock::default();
         let repos = kinds.iter().enumerate().map(|(index, &kind)| {
             let root = folder.join(index.to_string());
-            let scratch = root.join("scratch");
-            fs::create_dir_all(&scratch).map_err(|error| {
-                Fault::new(format!("cannot make {}: {error}", scratch.display()))
-            })?;
+            let (sessions, scratch) = (root.join(SESSIONS), root.join("scratch"));
+            for folder in [&sessions, &scratch] {
+                fs::create_dir_all(folder).map_err(|error| {
+                    Fault::new(format!("cannot make {}: {error}", folder.display()))
+                })?;
+            }
             let options = RepoOptions {
                 environment: clock.environment(),
                 lane_audit: audit,
@@ -92,9 +98,9 @@ impl LocalDriver {
                 scratch: Some(scratch),
                 ..RepoOptions::default()
             };
-            let repo = kind.repository(&root, options);
+            let repo = engine::repository(kind, &sessions, options);
             let repo = repo.map_err(|error| Fault::new(error.chain()))?;
-            let capabilities = kind.capabilities();
+            let capabilities = engine::capabilities(kind);
             Ok(LocalRepo { kind, capabilities, repo, root, slots: BTreeMap::new() })
         });
         let repos = repos.collect::<Result<Vec<LocalRepo>, Fault>>()?;
@@ -330,7 +336,7 @@ impl LocalRepo {
     fn reference(&self, id: &SessionId) -> SessionRef {
         match self.slots.get(id) {
             Some(slot) => slot.reference.clone(),
-            None => self.kind.nowhere(&self.root, id),
+            None => engine::nowhere(self.kind, &self.root.join(SESSIONS), id),
         }
     }
 
@@ -409,7 +415,7 @@ fn repos_of(op: &Op) -> (Option<RepoIndex>, Option<RepoIndex>) {
 
 impl Driver for LocalDriver {
     fn name(&self) -> String {
-        let names: Vec<&str> = self.repos.iter().map(|repo| repo.kind.name()).collect();
+        let names: Vec<&str> = self.repos.iter().map(|repo| repo.kind.as_str()).collect();
         names.join("+")
     }
 

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use forkline_model::{Answer, ForkRequest, Op, RepoIndex, SessionId, State};
 use serde::{Deserialize, Serialize};
 
-pub use engine::{EngineKind, UnknownEngine};
+pub(crate) use engine::SHARED_CONTAINER;
 pub use local::{LocalDriver, OpenRepo};
 
 /// An engine under test: repositories by index, each of one kind.

@@ -9,6 +9,7 @@
 //! *Why this way*: an engine that reads back what it wrote proves only that it agrees with
 //! itself. Memory is in proportion to the file on purpose; the bounded readers are the engines.
 
+pub mod branch_index;
 pub mod jsonl;
 pub mod layout;
 mod object;

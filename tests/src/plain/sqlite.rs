@@ -14,15 +14,26 @@ use forkline_model::{
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use super::{Concerns, Damage};
+use super::{Concerns, Damage, branch_index};
 
 /// One session of a container.
 #[derive(Debug)]
 pub struct Session {
     /// The id, also of a session that cannot be read.
     pub id: String,
-    /// The logical state and the statistics that the session row claims.
-    pub state: Result<(State, Stats), Damage>,
+    /// What its rows say.
+    pub content: Result<Content, Damage>,
+}
+
+/// The rows of one session.
+#[derive(Debug)]
+pub struct Content {
+    /// The logical state.
+    pub state: State,
+    /// The statistics that the session row claims.
+    pub claimed: Stats,
+    /// Where the branch index does not fit the entries.
+    pub index_differences: Vec<String>,
 }
 
 /// Why a container cannot be read at all.
@@ -103,7 +114,7 @@ fn read_copy(copy: &Path) -> Result<Vec<Session>, Unreadable> {
     let mut ids = db.prepare("SELECT id FROM sessions ORDER BY id")?;
     let ids = ids.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
     let sessions =
-        ids.into_iter().map(|id| Session { state: Container { db: &db, id: &id }.read(), id });
+        ids.into_iter().map(|id| Session { content: Container { db: &db, id: &id }.read(), id });
     Ok(sessions.collect())
 }
 
@@ -147,7 +158,7 @@ fn damage(kind: ErrorKind, reason: String) -> Damage {
 }
 
 impl Container<'_> {
-    fn read(&self) -> Result<(State, Stats), Damage> {
+    fn read(&self) -> Result<Content, Damage> {
         let version = self.db.query_row(
             "SELECT storage_version FROM sessions WHERE id = ?1",
             [self.id],
@@ -161,8 +172,8 @@ impl Container<'_> {
         self.rows().map_err(Fault::damage)
     }
 
-    fn rows(&self) -> Result<(State, Stats), Fault> {
-        let (metadata, next_seq, stats) = self.session()?;
+    fn rows(&self) -> Result<Content, Fault> {
+        let (metadata, next_seq, claimed) = self.session()?;
         let mut builder = StateBuilder::new(metadata, next_seq);
         self.each(
             "SELECT id, parent_id, seq, type, custom_type, timestamp, payload \
@@ -196,7 +207,9 @@ impl Container<'_> {
                 Ok(())
             },
         )?;
-        Ok((builder.finish()?, stats))
+        let state = builder.finish()?;
+        let index_differences = branch_index::differences(self.db, self.id, &state)?;
+        Ok(Content { state, claimed, index_differences })
     }
 
     fn session(&self) -> Result<(Metadata, u64, Stats), Fault> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use forkline_engines::{Error, JsonlRepo, MemoryRepo, Repo, RepoOptions, SqliteRepo};
 
-use crate::driver::{EngineKind, OpenRepo};
+use crate::driver::OpenRepo;
+use crate::lineup::EngineKind;
 
 /// A repository that can be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]

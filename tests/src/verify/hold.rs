@@ -176,13 +176,18 @@ impl Setting<'_> {
             }
         };
         let wanted = expected.metadata().id.as_str();
-        match sessions.into_iter().find(|session| session.id == wanted).map(|found| found.state) {
-            Some(Ok((found, claimed))) => {
-                held.compare("the fork's rows", expected, &found);
-                if claimed != expected.stats() {
-                    let lines =
-                        vec![format!("model: {:?}", expected.stats()), format!("row: {claimed:?}")];
+        match sessions.into_iter().find(|session| session.id == wanted).map(|found| found.content) {
+            Some(Ok(found)) => {
+                held.compare("the fork's rows", expected, &found.state);
+                if found.claimed != expected.stats() {
+                    let lines = vec![
+                        format!("model: {:?}", expected.stats()),
+                        format!("row: {:?}", found.claimed),
+                    ];
                     held.differs("the statistics of the fork's session row", lines);
+                }
+                if !found.index_differences.is_empty() {
+                    held.differs("the fork's branch index", found.index_differences);
                 }
             }
             Some(Err(damage)) => held.differs("the fork's rows", vec![damage.to_string()]),

@@ -245,8 +245,8 @@ impl Run<'_> {
         };
         let kind = if sessions.len() == 1 { EngineKind::Sqlite } else { EngineKind::SqliteShared };
         let wanted = sessions.into_iter().filter(|session| self.is_wanted(&session.id));
-        let rows = wanted.map(|session| match session.state {
-            Ok((state, _)) => self.sound(kind, state, None, "sqlite", Some(&session.id)),
+        let rows = wanted.map(|session| match session.content {
+            Ok(content) => self.sound(kind, content.state, None, "sqlite", Some(&session.id)),
             Err(damage) => {
                 let outcome = Outcome::Corrupt { line: None, reason: damage.reason };
                 Ok(self.row("sqlite", Some(&session.id), outcome))

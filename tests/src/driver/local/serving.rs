@@ -9,8 +9,8 @@ use forkline_engines::{Context, Environment, Mutation, Repo, Result, Session};
 use forkline_model::{Committed, ErrorKind, Millis, Op, RepoIndex, SessionId, Write};
 
 use super::super::write::complete;
-use super::{LocalDriver, LocalRepo, SetClock};
-use crate::driver::EngineKind;
+use super::{LocalDriver, LocalRepo, SetClock, engine};
+use crate::lineup::EngineKind;
 
 /// A repository that is open already.
 pub struct OpenRepo {
@@ -31,7 +31,7 @@ impl LocalDriver {
         let clock = SetClock::default();
         let repos = open(clock.environment())?.into_iter().map(|open| LocalRepo {
             kind: open.kind,
-            capabilities: open.kind.capabilities(),
+            capabilities: engine::capabilities(open.kind),
             repo: open.repo,
             root: open.folder,
             slots: BTreeMap::new(),

@@ -1,11 +1,12 @@
-//! Where the fixtures are, and how they are read.
+//! Where the fixtures of tests are, and how they are read. All of it panics with what is missing:
+//! a test must not pass because it found nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The fixtures: `FORKLINE_FIXTURES`, else a full set beside the project, else those that ship
 /// with it.
-pub(crate) fn fixtures() -> PathBuf {
+pub fn fixtures() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     if let Some(named) = std::env::var_os("FORKLINE_FIXTURES") {
         let named = PathBuf::from(named);
@@ -17,13 +18,13 @@ pub(crate) fn fixtures() -> PathBuf {
 }
 
 /// The variants of one sound file with one thing wrong in each.
-pub(crate) fn damaged() -> PathBuf {
+pub fn damaged() -> PathBuf {
     let beside = fixtures().join("pi-0.87.1/damaged");
     if beside.is_dir() { beside } else { Path::new(env!("CARGO_MANIFEST_DIR")).join("damaged") }
 }
 
 /// The files of a folder whose names end so, sorted; at least one, or the test fails.
-pub(crate) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let listing = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()));
     let mut found: Vec<PathBuf> = listing
@@ -36,11 +37,11 @@ pub(crate) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 /// The name of a file.
-pub(crate) fn name(path: &Path) -> &str {
+pub fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).expect("fixtures have names in ASCII")
 }
 
 /// The bytes of a file.
-pub(crate) fn bytes(path: &Path) -> Vec<u8> {
+pub fn bytes(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
 }
