@@ -4,6 +4,7 @@
 //!   result against the model; the main job of the `forkline` command.
 //! - [`gate`]: random operation sequences, and all small trees, on every engine in step with the
 //!   model; [`driver`] is what it asks of an engine.
+//! - [`protocol`]: engines in other processes and languages, and our own as such.
 //! - [`plain`]: independent readers of what is on the disk.
 //! - [`lineup`]: the engines under test.
 //!
@@ -15,4 +16,5 @@ pub mod fixtures;
 pub mod gate;
 pub mod lineup;
 pub mod plain;
+pub mod protocol;
 pub mod verify;

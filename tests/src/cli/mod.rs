@@ -7,6 +7,7 @@ mod fork;
 mod gate;
 mod progress;
 mod replay;
+mod serve;
 mod source;
 mod table;
 mod verify;
@@ -41,6 +42,7 @@ enum Command {
     Fork(fork::Arguments),
     Gate(gate::Arguments),
     Replay(replay::Arguments),
+    Serve(serve::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -51,6 +53,7 @@ pub fn main() -> ExitCode {
         Command::Fork(arguments) => fork::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     ExitCode::from(status)
 }
