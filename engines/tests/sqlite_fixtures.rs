@@ -4,9 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use forkline_engines::sqlite::recount;
-use forkline_engines::{
-    Context, Repo, RepoOptions, Session, SessionRef, SqliteRepo, StateRow,
-};
+use forkline_engines::{Context, Repo, RepoOptions, Session, SessionRef, SqliteRepo, StateRow};
 use forkline_model::fork::{Birth, fork};
 use forkline_model::state::State;
 use forkline_model::{

@@ -1,3 +1,4 @@
 //! The gate of Forkline: holds engines against the reference model.
 
 pub mod driver;
+pub mod gate;

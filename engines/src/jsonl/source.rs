@@ -268,14 +268,12 @@ fn emit(
                 lines::changed(path, object.offset, "a value has another address now")
             })?;
             let address = Address::new(namespace, key)?;
-            match keep.replacement() {
-                Some(json) => hand_over(*kind, &address, line.seq, &mut InMemory(json), sink),
-                None => {
-                    let content = Content::Value(Span::from(value.span.clone()));
-                    let mut body = InFile { window, path, object, content };
-                    hand_over(*kind, &address, line.seq, &mut body, sink)
-                }
+            if let Some(json) = keep.replacement() {
+                return hand_over(*kind, &address, line.seq, &mut InMemory(json), sink);
             }
+            let content = Content::Value(Span::from(value.span.clone()));
+            let mut body = InFile { window, path, object, content };
+            hand_over(*kind, &address, line.seq, &mut body, sink)
         }
         _ => Err(lines::changed(path, object.offset, "a write has become another one")),
     }

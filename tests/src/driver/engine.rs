@@ -5,13 +5,13 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use forkline_engines::{Error, Location, MemoryRepo, Repo, RepoOptions, SessionRef};
+use forkline_engines::{Error, JsonlRepo, Location, MemoryRepo, Repo, RepoOptions, SessionRef};
 use forkline_model::{Metadata, Millis, SessionId};
 
 use super::{Capabilities, Feature};
 
 /// The shared container in a repository's folder.
-const CONTAINER: &str = "sessions.sqlite";
+pub(crate) const SHARED_CONTAINER: &str = "sessions.sqlite";
 
 /// An engine of this project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +63,8 @@ impl EngineKind {
     ) -> Result<Arc<dyn Repo>, Error> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryRepo::with(options)),
-            Self::Jsonl | Self::Sqlite | Self::SqliteShared => {
+            Self::Jsonl => Arc::new(JsonlRepo::with(root, options)?),
+            Self::Sqlite | Self::SqliteShared => {
                 return Err(Error::io(
                     "open",
                     root,
@@ -86,7 +87,7 @@ impl EngineKind {
             Self::Memory => Location::Memory,
             Self::Jsonl => Location::File(root.join("nowhere.jsonl")),
             Self::Sqlite => Location::File(root.join("nowhere.sqlite")),
-            Self::SqliteShared => Location::File(root.join(CONTAINER)),
+            Self::SqliteShared => Location::File(root.join(SHARED_CONTAINER)),
         };
         SessionRef { metadata, location }
     }

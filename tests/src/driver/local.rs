@@ -21,6 +21,9 @@ use super::write::{commit, mutate};
 use super::{Capabilities, Driver, EngineKind, Fault, FolderListing, SourceEvidence};
 use super::{files, read};
 
+/// Where sessions stand in the folder of a repository.
+const SESSIONS: &str = "sessions";
+
 /// Several repositories, each an engine of this project, in one folder.
 ///
 /// A fork that is begun runs on a thread of its own and is parked behind its boundary; what
@@ -77,9 +80,12 @@ impl LocalDriver {
         let clock = SetClock::default();
         let repos = kinds.iter().enumerate().map(|(index, &kind)| {
             let root = folder.join(index.to_string());
-            let scratch = root.join("scratch");
-            fs::create_dir_all(&scratch)
-                .map_err(|error| Fault::new(format!("cannot make {}: {error}", scratch.display())))?;
+            let (sessions, scratch) = (root.join(SESSIONS), root.join("scratch"));
+            for folder in [&sessions, &scratch] {
+                fs::create_dir_all(folder).map_err(|error| {
+                    Fault::new(format!("cannot make {}: {error}", folder.display()))
+                })?;
+            }
             let options = RepoOptions {
                 environment: clock.environment(),
                 lane_audit: audit,
@@ -87,7 +93,7 @@ impl LocalDriver {
                 scratch: Some(scratch),
                 ..RepoOptions::default()
             };
-            let repo = kind.repository(&root, options);
+            let repo = kind.repository(&sessions, options);
             let repo = repo.map_err(|error| Fault::new(error.chain()))?;
             let capabilities = kind.capabilities();
             Ok(LocalRepo { kind, capabilities, repo, root, slots: BTreeMap::new() })
@@ -325,7 +331,7 @@ impl LocalRepo {
     fn reference(&self, id: &SessionId) -> SessionRef {
         match self.slots.get(id) {
             Some(slot) => slot.reference.clone(),
-            None => self.kind.nowhere(&self.root, id),
+            None => self.kind.nowhere(&self.root.join(SESSIONS), id),
         }
     }
 

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use forkline_model::{Answer, ForkRequest, Op, RepoIndex, SessionId, State};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use engine::SHARED_CONTAINER;
 pub use engine::{EngineKind, UnknownEngine};
 pub use local::LocalDriver;
 
