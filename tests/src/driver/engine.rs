@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use forkline_engines::{Error, JsonlRepo, Location, MemoryRepo, Repo, RepoOptions, SessionRef};
+use forkline_engines::{Error, JsonlRepo, Location, MemoryRepo, Repo, RepoOptions, SessionRef, SqliteRepo};
 use forkline_model::{Metadata, Millis, SessionId};
 
 use super::{Capabilities, Feature};
@@ -64,12 +64,9 @@ impl EngineKind {
         Ok(match self {
             Self::Memory => Arc::new(MemoryRepo::with(options)),
             Self::Jsonl => Arc::new(JsonlRepo::with(root, options)?),
-            Self::Sqlite | Self::SqliteShared => {
-                return Err(Error::io(
-                    "open",
-                    root,
-                    std::io::Error::from(std::io::ErrorKind::Unsupported),
-                ));
+            Self::Sqlite => Arc::new(SqliteRepo::per_file_with(root, options)?),
+            Self::SqliteShared => {
+                Arc::new(SqliteRepo::shared_with(root.join(SHARED_CONTAINER), options)?)
             }
         })
     }

@@ -77,6 +77,20 @@ impl LocalDriver {
         audit: LaneAudit,
         cwd: &str,
     ) -> Result<Self, Fault> {
+        Self::wrapped(kinds, folder, audit, cwd, &|_, repo| repo)
+    }
+
+    /// The same with `wrap` around each repository, for engines that are wrong on purpose.
+    ///
+    /// # Errors
+    /// A folder or repository cannot be made.
+    pub(crate) fn wrapped(
+        kinds: &[EngineKind],
+        folder: &Path,
+        audit: LaneAudit,
+        cwd: &str,
+        wrap: &dyn Fn(EngineKind, Arc<dyn Repo>) -> Arc<dyn Repo>,
+    ) -> Result<Self, Fault> {
         let clock = SetClock::default();
         let repos = kinds.iter().enumerate().map(|(index, &kind)| {
             let root = folder.join(index.to_string());
@@ -94,7 +108,7 @@ impl LocalDriver {
                 ..RepoOptions::default()
             };
             let repo = kind.repository(&sessions, options);
-            let repo = repo.map_err(|error| Fault::new(error.chain()))?;
+            let repo = wrap(kind, repo.map_err(|error| Fault::new(error.chain()))?);
             let capabilities = kind.capabilities();
             Ok(LocalRepo { kind, capabilities, repo, root, slots: BTreeMap::new() })
         });
