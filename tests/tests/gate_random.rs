@@ -10,7 +10,7 @@ fn no_engine_differs_from_the_model() {
     let number = |name: &str, otherwise: u64| {
         std::env::var(name).ok().map_or(otherwise, |text| text.parse().unwrap())
     };
-    let engines = std::env::var("FORKLINE_ENGINES").unwrap_or("memory,jsonl".into());
+    let engines = std::env::var("FORKLINE_ENGINES").unwrap_or("memory,jsonl,sqlite,sqlite-shared".into());
     let engines: Vec<EngineKind> = engines.split(',').map(|n| n.parse().unwrap()).collect();
     let (seed, cases) = (number("FORKLINE_SEED", 1), number("FORKLINE_CASES", 40));
     eprintln!("seed {seed}, {cases} cases");

@@ -6,7 +6,7 @@
 //! | beside the database | attached as |
 //! |---|---|
 //! | no `-wal`, or an empty one without `-shm` | `immutable=1`: no lock, no side file |
-//! | `-wal` and `-shm` | `mode=ro&readonly_shm=1`, else `mode=ro` |
+//! | `-wal` and `-shm` | `mode=ro`, else `mode=ro&readonly_shm=1` |
 //! | a filled `-wal` alone, or a hot journal | `mode=ro`; the new `-shm` stays |
 //!
 //! An immutable reader does not see what a writer does meanwhile, and a checkpoint under it would
@@ -144,6 +144,12 @@ impl Sides {
     }
 }
 
+/// How a database with both side files is attached. The first way may move read marks in the
+/// `-shm`, which is no content. The second leaves even those alone, but SQLite keeps one mapping
+/// of a `-shm` for the whole process: as long as it is open, no connection of this process could
+/// write to the container. It is for folders that nobody here can write to anyway.
+const WITH_SIDES: [&str; 2] = ["mode=ro", "mode=ro&readonly_shm=1"];
+
 /// A database attached as `src` to an anonymous one.
 pub(super) struct Reader {
     pub(super) conn: Connection,
@@ -166,7 +172,7 @@ impl Reader {
             return Self::attached(path, &["immutable=1"], Some(before));
         }
         if sides.wal.is_some() && sides.shm.is_some() {
-            return Self::attached(path, &["mode=ro&readonly_shm=1", "mode=ro"], None);
+            return Self::attached(path, &WITH_SIDES, None);
         }
         Self::attached(path, &["mode=ro"], None)
     }
@@ -189,7 +195,7 @@ impl Reader {
         let before = Fingerprint::of(path)?;
         let sides = Sides::of(path);
         if sides.wal.is_some() && sides.shm.is_some() {
-            return Self::attached(path, &["mode=ro&readonly_shm=1", "mode=ro"], None);
+            return Self::attached(path, &WITH_SIDES, None);
         }
         Self::attached(path, &["immutable=1"], sides.are_quiet().then_some(before))
     }

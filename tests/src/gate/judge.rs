@@ -388,14 +388,6 @@ fn compare(capabilities: &Capabilities) -> Compare {
 }
 
 fn same_answer(expected: &Answer, got: &Answer, capabilities: &Capabilities) -> bool {
-    let without_cwd = |answer: &Answer| {
-        let bare = |metadata: &Metadata| Metadata { cwd: None, ..metadata.clone() };
-        match answer {
-            Answer::Metadata(metadata) => Answer::Metadata(bare(metadata)),
-            Answer::Sessions(sessions) => Answer::Sessions(sessions.iter().map(bare).collect()),
-            other => other.clone(),
-        }
-    };
     if expected == got {
         return true;
     }
@@ -409,6 +401,20 @@ fn same_answer(expected: &Answer, got: &Answer, capabilities: &Capabilities) -> 
     }
     let json = |answer: &Answer| Json::parse(&json_of(answer));
     matches!((json(&expected), json(&got)), (Ok(left), Ok(right)) if left.equals_as_doubles(&right))
+}
+
+fn without_cwd(answer: &Answer) -> Answer {
+    let bare = |metadata: &Metadata| Metadata { cwd: None, ..metadata.clone() };
+    match answer {
+        Answer::Metadata(metadata) => Answer::Metadata(bare(metadata)),
+        Answer::Sessions(sessions) => Answer::Sessions(sessions.iter().map(bare).collect()),
+        // Scopes do not nest.
+        Answer::Scope { reads, attempts } => Answer::Scope {
+            reads: reads.iter().map(without_cwd).collect(),
+            attempts: attempts.clone(),
+        },
+        other => other.clone(),
+    }
 }
 
 fn json_of(answer: &Answer) -> String {
