@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use fixtures::{fixtures, manifest};
 use forkline_engines::{
-    Clock, Context, Environment, ListFilter, MemoryRepo, Repo, JsonlRepo, RepoOptions, SessionRef,
+    Clock, Context, Environment, JsonlRepo, ListFilter, MemoryRepo, Repo, RepoOptions, SessionRef,
     UuidSource, transfer,
 };
 use forkline_model::{BranchName, EntryId, ErrorKind, ForkOptions, Json, Millis, SessionId};

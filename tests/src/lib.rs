@@ -1,5 +1,19 @@
 //! The gate of Forkline: holds engines against the reference model.
+//!
+//! - [`verify`]: forks real sessions in every legal way through every engine and holds each
+//!   result against the model; the main job of the `forkline` command.
+//! - [`gate`]: random sequences of operations, every engine against the model in step.
+//! - [`selftest`]: engines with planted bugs, each of which the gate has to catch.
+//! - [`driver`]: engines as the gate drives them.
+//! - [`plain`]: independent readers of what is on the disk.
+//! - [`lineup`]: the engines under test.
+//!
+//! `GATE.md` beside this crate says what is compared with what, and what is not claimed.
 
+pub mod cli;
 pub mod driver;
 pub mod gate;
+pub mod lineup;
+pub mod plain;
 pub mod selftest;
+pub mod verify;
