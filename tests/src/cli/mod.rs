@@ -5,6 +5,7 @@
 
 mod fork;
 mod progress;
+mod self_test;
 mod source;
 mod table;
 mod verify;
@@ -37,6 +38,7 @@ struct Arguments {
 enum Command {
     Verify(verify::Arguments),
     Fork(fork::Arguments),
+    SelfTest(self_test::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
     let status = match Arguments::parse().command {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Fork(arguments) => fork::run(&arguments),
+        Command::SelfTest(arguments) => self_test::run(&arguments),
     };
     ExitCode::from(status)
 }

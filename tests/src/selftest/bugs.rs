@@ -6,6 +6,7 @@ use crate::driver::EngineKind::{self, Jsonl, Memory, Sqlite, SqliteShared};
 use crate::gate::Oracle;
 
 /// One bug in one engine.
+#[derive(Debug)]
 pub struct Bug {
     /// What it is called on the command line.
     pub name: &'static str,
@@ -192,13 +193,7 @@ pub const BUGS: [Bug; 35] = [
         &[Oracle::Source],
         Plant::Tail(disk::cut_the_tail),
     ),
-    bug(
-        "leaks-the-id",
-        "leaks the destination id on rejection",
-        Memory,
-        ANSWER,
-        Plant::LeakedId,
-    ),
+    bug("leaks-the-id", "leaks the destination id on rejection", Memory, ANSWER, Plant::LeakedId),
     bug(
         "leaves-a-temp-file",
         "leaves a temp file",

@@ -21,7 +21,7 @@ use super::shadow::{Shadow, Shadows};
 use super::storage::PlantedStorage;
 
 /// Where in the way of a fork something is wrong, and what.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Plant {
     /// In what the engine understands that it was asked for.
     Asked(fn(&mut Scope)),

@@ -17,12 +17,12 @@ impl Case<'_> {
     /// The values of the source that `wanted` takes, as rows.
     fn values(&self, wanted: impl Fn(&str, &str) -> bool) -> impl Iterator<Item = DraftRow> {
         let values = self.state.values().iter();
-        values
-            .filter(move |(at, _)| wanted(at.namespace.as_str(), at.key.as_str()))
-            .map(|(at, (seq, value))| DraftRow {
+        values.filter(move |(at, _)| wanted(at.namespace.as_str(), at.key.as_str())).map(
+            |(at, (seq, value))| DraftRow {
                 seq: *seq,
                 item: Item::Value(at.clone(), value.clone()),
-            })
+            },
+        )
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn last_operation(draft: &mut Draft, case: &Case<'_>) {
     for row in &mut draft.rows {
         let Some((address, value)) = row.value_in(policy::LANE_STATE) else { continue };
         let original = case.state.get_value(address).map(|(_, state)| state);
-        let members = original.as_ref().and_then(|state| members(state));
+        let members = original.as_ref().and_then(members);
         if let Some(last) = members.as_ref().and_then(|members| members.get("lastOperationId")) {
             let state =
                 format!(r#"{{"currentOperationId":null,"lastOperationId":{last},"inbox":[]}}"#);
@@ -178,7 +178,9 @@ fn through_doubles(text: &str) -> String {
         };
         let (token, behind) = rest.split_at(len);
         match (c, token.parse::<f64>()) {
-            ('-' | '0'..='9', Ok(number)) if number.is_finite() => out.push_str(&number.to_string()),
+            ('-' | '0'..='9', Ok(number)) if number.is_finite() => {
+                out.push_str(&number.to_string());
+            }
             ('-' | '0'..='9', _) => out.push_str("null"),
             _ => out.push_str(token),
         }
