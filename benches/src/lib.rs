@@ -13,7 +13,9 @@ pub mod heap;
 /// The shape of a generated session.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Number of entries; every tenth leaves the main path.
+    /// Number of entries. Every 500th is a dead end beside the main path, every 2000th a
+    /// compaction: SQLite's branch index copies the path back to the newest compaction at each
+    /// divergence, so a session without any would measure that and nothing else.
     pub entries: u64,
     /// Bytes of text in each message.
     pub text_bytes: usize,
@@ -65,8 +67,16 @@ pub fn write_jsonl(root: &Path, shape: Shape) -> io::Result<PathBuf> {
     let mut tip = "null".to_owned();
     for n in 0..shape.entries {
         let id = format!("018bcfe5-6800-7000-8000-{n:012x}");
-        lines.entry(&id, &tip, text)?;
-        if n % 10 != 9 {
+        if n % 2000 == 1999 {
+            lines.entry(&id, &tip, "compaction", r#""summary":"so far","tokensBefore":1"#)?;
+        } else {
+            let message = format!(
+                "\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\
+                 \"text\":\"{text}\"}}]}}"
+            );
+            lines.entry(&id, &tip, "message", &message)?;
+        }
+        if n % 500 != 250 {
             tip = format!("\"{id}\"");
             lines.value("pi.branch.tip", "main", &tip)?;
         }
@@ -92,14 +102,13 @@ impl Lines {
         )
     }
 
-    fn entry(&mut self, id: &str, parent: &str, text: &str) -> io::Result<()> {
+    fn entry(&mut self, id: &str, parent: &str, kind: &str, payload: &str) -> io::Result<()> {
         self.seq += 1;
         let seq = self.seq;
         writeln!(
             self.out,
-            "{{\"kind\":\"entry\",\"id\":\"{id}\",\"parentId\":{parent},\"type\":\"message\",\
-             \"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"text\",\"text\":\
-             \"{text}\"}}]}},\"seq\":{seq},\"timestamp\":1700000000000}}"
+            "{{\"kind\":\"entry\",\"id\":\"{id}\",\"parentId\":{parent},\"type\":\"{kind}\",\
+             {payload},\"seq\":{seq},\"timestamp\":1700000000000}}"
         )
     }
 }

@@ -280,7 +280,7 @@ fn a_creation_is_all_or_nothing() {
             (Ok(()), None) => panic!("{context}: it is not there"),
             // Created, and then not opened: it is a whole session.
             (Err(_), Some(found)) => {
-                assert_eq!(entry_count(&world.repo.open(found, &cx()).unwrap()), 0)
+                assert_eq!(entry_count(&world.repo.open(found, &cx()).unwrap()), 0);
             }
             (Err(_), None) => create(world).unwrap(),
         }

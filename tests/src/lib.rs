@@ -2,9 +2,9 @@
 //!
 //! - [`verify`]: forks real sessions in every legal way through every engine and holds each
 //!   result against the model; the main job of the `forkline` command.
-//! - [`gate`]: random sequences of operations, every engine against the model in step.
+//! - [`gate`]: random operation sequences, and all small trees, on every engine in step with the
+//!   model; [`driver`] is what it asks of an engine.
 //! - [`selftest`]: engines with planted bugs, each of which the gate has to catch.
-//! - [`driver`]: engines as the gate drives them.
 //! - [`plain`]: independent readers of what is on the disk.
 //! - [`lineup`]: the engines under test.
 //!
@@ -12,6 +12,7 @@
 
 pub mod cli;
 pub mod driver;
+pub mod fixtures;
 pub mod gate;
 pub mod lineup;
 pub mod plain;

@@ -221,6 +221,11 @@ impl Reader {
         &self.path
     }
 
+    /// Whether it reads one snapshot of a WAL, which no writer takes away.
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.before.is_none()
+    }
+
     /// Whether all that was read is one instant of the source.
     pub(super) fn is_intact(&self) -> bool {
         let Some(before) = &self.before else { return true };

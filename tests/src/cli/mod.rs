@@ -4,7 +4,9 @@
 //! or the system refused.
 
 mod fork;
+mod gate;
 mod progress;
+mod replay;
 mod self_test;
 mod source;
 mod table;
@@ -38,6 +40,8 @@ struct Arguments {
 enum Command {
     Verify(verify::Arguments),
     Fork(fork::Arguments),
+    Gate(gate::Arguments),
+    Replay(replay::Arguments),
     SelfTest(self_test::Arguments),
 }
 
@@ -47,6 +51,8 @@ pub fn main() -> ExitCode {
     let status = match Arguments::parse().command {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Fork(arguments) => fork::run(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::SelfTest(arguments) => self_test::run(&arguments),
     };
     ExitCode::from(status)

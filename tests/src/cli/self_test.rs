@@ -121,7 +121,7 @@ fn list(bugs: &[&Bug], as_json: bool) {
     let mut table = new_table(&["bug", "what it does", "engine", "layer"]);
     for bug in bugs {
         let layers = layers(bug);
-        table.add_row([bug.name, bug.sentence, bug.engine.name(), &layers]);
+        table.add_row([bug.name, bug.sentence, bug.engine.as_str(), &layers]);
     }
     println!("{table}");
 }
@@ -143,7 +143,7 @@ fn print_text(found: &[Finding], settings: &Settings) {
         let color = if finding.is_caught() { Color::Green } else { Color::Red };
         let mut row = vec![
             Cell::new(finding.bug.name),
-            Cell::new(finding.bug.engine.name()),
+            Cell::new(finding.bug.engine.as_str()),
             Cell::new(result(finding)).fg(color),
             Cell::new(finding.layer().map_or("", Oracle::name)),
             Cell::new(finding.cases),
@@ -184,7 +184,7 @@ fn json_of_bug(bug: &Bug) -> Value {
         "type": "bug",
         "bug": bug.name,
         "what": bug.sentence,
-        "engine": bug.engine.name(),
+        "engine": bug.engine.as_str(),
         "layers": layers,
     })
 }

@@ -18,8 +18,9 @@ use super::clock::SetClock;
 use super::dump::dump;
 use super::park::{Arrival, Park};
 use super::write::{commit, mutate};
-use super::{Capabilities, Driver, EngineKind, Fault, FolderListing, SourceEvidence};
-use super::{files, read};
+use super::{Capabilities, Driver, Fault, FolderListing, SourceEvidence};
+use super::{engine, files, read};
+use crate::lineup::EngineKind;
 
 /// Where sessions stand in the folder of a repository.
 const SESSIONS: &str = "sessions";
@@ -107,9 +108,9 @@ impl LocalDriver {
                 scratch: Some(scratch),
                 ..RepoOptions::default()
             };
-            let repo = kind.repository(&sessions, options);
+            let repo = engine::repository(kind, &sessions, options);
             let repo = wrap(kind, repo.map_err(|error| Fault::new(error.chain()))?);
-            let capabilities = kind.capabilities();
+            let capabilities = engine::capabilities(kind);
             Ok(LocalRepo { kind, capabilities, repo, root, slots: BTreeMap::new() })
         });
         let repos = repos.collect::<Result<Vec<LocalRepo>, Fault>>()?;
@@ -345,7 +346,7 @@ impl LocalRepo {
     fn reference(&self, id: &SessionId) -> SessionRef {
         match self.slots.get(id) {
             Some(slot) => slot.reference.clone(),
-            None => self.kind.nowhere(&self.root.join(SESSIONS), id),
+            None => engine::nowhere(self.kind, &self.root.join(SESSIONS), id),
         }
     }
 
@@ -424,7 +425,7 @@ fn repos_of(op: &Op) -> (Option<RepoIndex>, Option<RepoIndex>) {
 
 impl Driver for LocalDriver {
     fn name(&self) -> String {
-        let names: Vec<&str> = self.repos.iter().map(|repo| repo.kind.name()).collect();
+        let names: Vec<&str> = self.repos.iter().map(|repo| repo.kind.as_str()).collect();
         names.join("+")
     }
 

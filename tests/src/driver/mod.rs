@@ -30,7 +30,6 @@ use forkline_model::{Answer, ForkRequest, Op, RepoIndex, SessionId, State};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use engine::SHARED_CONTAINER;
-pub use engine::{EngineKind, UnknownEngine};
 pub use local::LocalDriver;
 
 /// An engine under test: repositories by index, each of one kind.

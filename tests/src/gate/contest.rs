@@ -12,7 +12,8 @@ use forkline_model::{
 use super::coverage::{Tally, Watcher};
 use super::generate::REPOS;
 use super::judge::{Judge, Violation};
-use crate::driver::{Driver, EngineKind, Fault, LocalDriver};
+use crate::driver::{Driver, Fault, LocalDriver};
+use crate::lineup::EngineKind;
 
 /// Every so many steps all open sessions are examined, not only the touched ones.
 const SURVEY_EVERY: usize = 8;
@@ -33,7 +34,7 @@ pub struct Place<'a> {
 }
 
 /// Who takes part: makes the drivers of one sequence.
-pub trait Lineup: Send + Sync {
+pub trait Roster: Send + Sync {
     /// The drivers, each with [`REPOS`] repositories.
     ///
     /// # Errors
@@ -46,7 +47,7 @@ pub trait Lineup: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Engines(pub Vec<EngineKind>);
 
-impl Lineup for Engines {
+impl Roster for Engines {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
         let count = self.0.len();
         let drivers = self.0.iter().enumerate().map(|(index, &first)| {
@@ -63,7 +64,7 @@ impl Lineup for Engines {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named(pub Vec<EngineKind>);
 
-impl Lineup for Named {
+impl Roster for Named {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
         let driver = LocalDriver::new(&self.0, place.folder, place.audit, place.cwd)?;
         Ok(vec![Box::new(driver)])
@@ -84,14 +85,14 @@ pub fn cwd_of(ops: &[Op]) -> String {
 /// sessions at the end. `seen` counts the operations that were run.
 ///
 /// # Errors
-/// The first difference. A lineup that cannot be made is one, too.
+/// The first difference. A roster that cannot be made is one, too.
 pub fn play(
     ops: &[Op],
-    lineup: &dyn Lineup,
+    roster: &dyn Roster,
     place: &Place<'_>,
     seen: &AtomicUsize,
 ) -> Result<Tally, Violation> {
-    let drivers = lineup.drivers(place).map_err(|fault| Violation {
+    let drivers = roster.drivers(place).map_err(|fault| Violation {
         oracle: super::judge::Oracle::Alive,
         engine: "all".to_owned(),
         step: 0,
@@ -296,7 +297,8 @@ fn reads_of(state: &State) -> impl Iterator<Item = ReadOp> {
     let parents: std::collections::BTreeSet<_> =
         state.entries().values().filter_map(|entry| entry.parent.as_ref()).collect();
     let leaves = state.entries().values().rev().filter(move |it| !parents.contains(&it.id));
-    let scans = leaves.take(SCANS_MAX).map(|leaf| ReadOp::ScanBranch(BranchScan::from(leaf.id.clone())));
+    let scans =
+        leaves.take(SCANS_MAX).map(|leaf| ReadOp::ScanBranch(BranchScan::from(leaf.id.clone())));
     [
         ReadOp::Metadata,
         ReadOp::Stats,

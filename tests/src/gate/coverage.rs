@@ -367,8 +367,8 @@ impl Watcher {
             (true, true) => Some(Bucket::ForkAtPlace),
             (true, false) => None,
         });
-        let is_hostile = shapes::is_hostile(request.id.as_str())
-            || shapes::is_hostile(request.source.as_str());
+        let is_hostile =
+            shapes::is_hostile(request.id.as_str()) || shapes::is_hostile(request.source.as_str());
         shapes.extend(is_hostile.then_some(Bucket::HostileSession));
         shapes
     }

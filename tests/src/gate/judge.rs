@@ -311,9 +311,8 @@ impl Judge {
                 Some(home) => is_home(name, home),
                 None => false,
             };
-            let is_under_way = |name: &str| {
-                matches!(op, Op::ForkBegin { .. }) && is_done && is_side_file(name)
-            };
+            let is_under_way =
+                |name: &str| matches!(op, Op::ForkBegin { .. }) && is_done && is_side_file(name);
             if let Some(name) =
                 after.added_since(listed).find(|name| !is_expected(name) && !is_under_way(name))
             {
@@ -457,10 +456,9 @@ fn repos_of(op: &Op) -> Vec<RepoIndex> {
 /// The sessions that an operation may have changed, the source of a fork included.
 fn touched(op: &Op, request: Option<&ForkRequest>) -> Vec<(RepoIndex, SessionId)> {
     match (request, op) {
-        (Some(request), _) => vec![
-            (request.from, request.source.clone()),
-            (request.into, request.id.clone()),
-        ],
+        (Some(request), _) => {
+            vec![(request.from, request.source.clone()), (request.into, request.id.clone())]
+        }
         (None, Op::Create { repo, id, .. }) => vec![(*repo, id.clone())],
         (
             None,

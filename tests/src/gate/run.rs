@@ -13,12 +13,10 @@ use std::time::{Duration, Instant};
 
 use forkline_model::{Op, Trace};
 use proptest::strategy::Strategy;
-use proptest::test_runner::{
-    Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
-};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use proptest_state_machine::ReferenceStateMachine;
 
-use super::contest::{Lineup, Place, play};
+use super::contest::{Place, Roster, play};
 use super::coverage::Tally;
 use super::generate::{Reference, Setup};
 use super::judge::Violation;
@@ -116,8 +114,25 @@ pub fn work_folder(given: Option<&Path>) -> io::Result<tempfile::TempDir> {
 /// The work folder cannot be made.
 pub fn run(
     options: &Options,
-    lineup: &dyn Lineup,
-    progress: &(dyn Fn(u64) + Sync),
+    roster: &dyn Roster,
+    progress: &(dyn Fn() + Sync),
+) -> io::Result<Outcome> {
+    let one = |case, folder: &Path| run_case(options, case, roster, folder);
+    spread(options, options.cases, &one, progress)
+}
+
+/// Runs one case, by its number, in an empty folder.
+pub(super) type OneCase<'a> = dyn Fn(u64, &Path) -> Result<Tally, Box<Failure>> + Sync + 'a;
+
+/// Runs the cases of a shard on all threads.
+///
+/// # Errors
+/// The work folder cannot be made.
+pub(super) fn spread(
+    options: &Options,
+    cases: u64,
+    one: &OneCase<'_>,
+    progress: &(dyn Fn() + Sync),
 ) -> io::Result<Outcome> {
     let started = Instant::now();
     let folder = work_folder(options.folder.as_deref())?;
@@ -131,10 +146,10 @@ pub fn run(
         loop {
             let case = next.fetch_add(1, Ordering::SeqCst) * shards + shard - 1;
             let is_late = options.time.is_some_and(|limit| started.elapsed() > limit);
-            if case >= options.cases || case > lowest_failure.load(Ordering::SeqCst) || is_late {
+            if case >= cases || case > lowest_failure.load(Ordering::SeqCst) || is_late {
                 break;
             }
-            match run_case(options, case, lineup, &folder) {
+            match one(case, &folder) {
                 Ok(one) => tally.add(&one),
                 Err(failure) => {
                     lowest_failure.fetch_min(case, Ordering::SeqCst);
@@ -144,7 +159,7 @@ pub fn run(
                     }
                 }
             }
-            progress(tally.cases);
+            progress();
         }
         done.lock().unwrap_or_else(PoisonError::into_inner).0.add(&tally);
     };
@@ -190,7 +205,7 @@ fn runner(seed: u64, case: u64) -> TestRunner {
 fn run_case(
     options: &Options,
     case: u64,
-    lineup: &dyn Lineup,
+    roster: &dyn Roster,
     folder: &Path,
 ) -> Result<Tally, Box<Failure>> {
     let mut runner = runner(options.seed, case);
@@ -203,9 +218,9 @@ fn run_case(
         let seen = seen.unwrap_or_default();
         let engine = first.borrow().as_ref().map(|(violation, _)| violation.engine.clone());
         let played = match engine {
-            None => play_in(folder, &reference.setup, &ops, lineup, &seen),
+            None => play_in(folder, &reference.setup, &ops, roster, &seen),
             Some(engine) => {
-                play_in(folder, &reference.setup, &ops, &Only { lineup, engine: &engine }, &seen)
+                play_in(folder, &reference.setup, &ops, &Only { roster, engine: &engine }, &seen)
             }
         };
         match played {
@@ -225,54 +240,59 @@ fn run_case(
         Err(TestError::Fail(_, (reference, ops, _))) => (reference.setup, ops),
         Err(TestError::Abort(reason)) => unreachable!("nothing is rejected: {reason}"),
     };
-    let (violation, found_ops) = first.into_inner().unwrap_or_else(|| {
+    let (violation, length) = first.into_inner().unwrap_or_else(|| {
         // Whatever panicked outside of an engine is a bug of the gate or the model.
         (super::judge::of_the_gate(), ops.len())
     });
-    Err(Box::new(make_small(options.seed, case, lineup, folder, &setup, ops, &violation, found_ops)))
+    let found = Found { seed: Some(options.seed), case, setup, ops, violation, length };
+    Err(Box::new(found.make_small(roster, folder)))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the facts of one failure, used once")]
-fn make_small(
-    seed: u64,
-    case: u64,
-    lineup: &dyn Lineup,
-    folder: &Path,
-    setup: &Setup,
-    ops: Vec<Op>,
-    violation: &Violation,
-    found_ops: usize,
-) -> Failure {
-    let only = Only { lineup, engine: &violation.engine };
-    let again = |ops: &[Op]| {
-        play_in(folder, setup, ops, &only, &AtomicUsize::new(0))
-            .err()
-            .filter(|found| found.oracle == violation.oracle)
-    };
-    let (ops, violation) = match again(&ops) {
-        Some(found) => simplify(ops, found, &again),
-        None => (ops, violation.clone()),
-    };
-    let trace = Trace {
-        about: format!("found by a random run: {} ({})", violation.engine, violation.oracle.name()),
-        seed: Some(seed),
-        engines: violation.engine.split('+').map(str::to_owned).collect(),
-        lane_audit: setup.audit,
-        ops,
-    };
-    Failure { case, violation, trace, found_ops }
+/// A failing sequence as it was found.
+pub(super) struct Found {
+    pub(super) seed: Option<u64>,
+    pub(super) case: u64,
+    pub(super) setup: Setup,
+    pub(super) ops: Vec<Op>,
+    pub(super) violation: Violation,
+    pub(super) length: usize,
+}
+
+impl Found {
+    /// The same failure by as few operations as can be had.
+    pub(super) fn make_small(self, roster: &dyn Roster, folder: &Path) -> Failure {
+        let Self { seed, case, setup, ops, violation, length } = self;
+        let only = Only { roster, engine: &violation.engine };
+        let again = |ops: &[Op]| {
+            play_in(folder, &setup, ops, &only, &AtomicUsize::new(0))
+                .err()
+                .filter(|found| found.oracle == violation.oracle)
+        };
+        let (ops, violation) = match again(&ops) {
+            Some(found) => simplify(ops, found, &again),
+            None => (ops, violation.clone()),
+        };
+        let trace = Trace {
+            about: format!("found by the gate: {} ({})", violation.engine, violation.oracle.name()),
+            seed,
+            engines: violation.engine.split('+').map(str::to_owned).collect(),
+            lane_audit: setup.audit,
+            ops,
+        };
+        Failure { case, violation, trace, found_ops: length }
+    }
 }
 
 /// Plays in an empty folder and leaves it gone.
-fn play_in(
+pub(super) fn play_in(
     folder: &Path,
     setup: &Setup,
     ops: &[Op],
-    lineup: &dyn Lineup,
+    roster: &dyn Roster,
     seen: &AtomicUsize,
 ) -> Result<Tally, Violation> {
     let place = Place { folder, audit: setup.audit, cwd: &setup.cwd, shift: setup.shift };
-    let played = play(ops, lineup, &place, seen);
+    let played = play(ops, roster, &place, seen);
     // What cannot be removed shows in the next sequence, which finds the folder not empty.
     let _ = fs::remove_dir_all(folder);
     played

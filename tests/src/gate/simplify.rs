@@ -3,22 +3,22 @@
 
 use forkline_model::{Json, Op, Write};
 
-use super::contest::{Lineup, Place};
+use super::contest::{Place, Roster};
 use super::judge::Violation;
 use crate::driver::{Driver, Fault};
 
 /// How often a failing sequence is run again to make it smaller.
 const RUNS_MAX: usize = 1500;
 
-/// A lineup without the drivers that did not fail.
+/// A roster without the drivers that did not fail.
 pub(super) struct Only<'a> {
-    pub(super) lineup: &'a dyn Lineup,
+    pub(super) roster: &'a dyn Roster,
     pub(super) engine: &'a str,
 }
 
-impl Lineup for Only<'_> {
+impl Roster for Only<'_> {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
-        let all = self.lineup.drivers(place)?;
+        let all = self.roster.drivers(place)?;
         let (only, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|driver| driver.name() == self.engine);
         Ok(if only.is_empty() { others } else { only })

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicUsize;
 
 use forkline_model::Trace;
 
-use super::contest::{Engines, Lineup, Named, Place, cwd_of, play};
+use super::contest::{Engines, Named, Place, Roster, cwd_of, play};
 use super::coverage::Tally;
 use super::generate::REPOS;
 use super::judge::Violation;
-use crate::driver::EngineKind;
+use crate::lineup::EngineKind;
 
 /// Why a trace cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -36,12 +36,12 @@ pub enum TraceError {
         source: serde_json::Error,
     },
     /// It asks for an engine that is not known here.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Engine {
         /// The file.
         path: PathBuf,
         /// Which.
-        source: crate::driver::UnknownEngine,
+        reason: String,
     },
 }
 
@@ -80,8 +80,11 @@ pub fn to_text(trace: &Trace) -> String {
     let ops: Vec<String> =
         trace.ops.iter().map(|op| format!("    {}", json(serde_json::to_string(op)))).collect();
     let ops = ops.join(",\n");
-    writeln!(text, "  \"engines\": {engines},\n  \"lane_audit\": {audit},\n  \"ops\": [\n{ops}\n  ]\n}}")
-        .expect("writing to a String does not fail");
+    writeln!(
+        text,
+        "  \"engines\": {engines},\n  \"lane_audit\": {audit},\n  \"ops\": [\n{ops}\n  ]\n}}"
+    )
+    .expect("writing to a String does not fail");
     text
 }
 
@@ -95,10 +98,10 @@ pub fn replay(
     folder: &Path,
 ) -> Result<Result<Tally, Violation>, TraceError> {
     let cwd = cwd_of(&trace.ops);
-    let run = |lineup: &dyn Lineup, shift: usize| {
+    let run = |roster: &dyn Roster, shift: usize| {
         let folder = folder.join(shift.to_string());
         let place = Place { folder: &folder, audit: trace.lane_audit, cwd: &cwd, shift };
-        play(&trace.ops, lineup, &place, &AtomicUsize::new(0))
+        play(&trace.ops, roster, &place, &AtomicUsize::new(0))
     };
     if trace.engines.is_empty() {
         let engines = Engines(EngineKind::ALL.to_vec());
@@ -113,8 +116,7 @@ pub fn replay(
         }));
     }
     let kinds: Result<Vec<EngineKind>, _> = trace.engines.iter().map(|name| name.parse()).collect();
-    let mut kinds =
-        kinds.map_err(|source| TraceError::Engine { path: path.to_owned(), source })?;
+    let mut kinds = kinds.map_err(|reason| TraceError::Engine { path: path.to_owned(), reason })?;
     while let (Some(last), true) = (kinds.last().copied(), kinds.len() < REPOS) {
         kinds.push(last);
     }

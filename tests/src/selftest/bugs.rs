@@ -2,8 +2,8 @@
 
 use super::plant::Plant;
 use super::{disk, rows, shown};
-use crate::driver::EngineKind::{self, Jsonl, Memory, Sqlite, SqliteShared};
 use crate::gate::Oracle;
+use crate::lineup::EngineKind::{self, Jsonl, Memory, Sqlite, SqliteShared};
 
 /// One bug in one engine.
 #[derive(Debug)]

@@ -21,8 +21,9 @@ use std::sync::Arc;
 
 use forkline_engines::Repo;
 
-use crate::driver::{Driver, EngineKind, Fault, LocalDriver};
-use crate::gate::{Lineup, Place};
+use crate::driver::{Driver, Fault, LocalDriver};
+use crate::gate::{Place, Roster};
+use crate::lineup::EngineKind;
 
 pub use bugs::{BUGS, Bug};
 pub use hunt::{CASES_MAX, Finding, Outcome, Settings, run};
@@ -34,7 +35,7 @@ impl Bug {
     }
 
     /// The engines that this bug is among, without it.
-    pub fn sound(&self) -> impl Lineup + '_ {
+    pub fn sound(&self) -> impl Roster + '_ {
         Sound(self)
     }
 
@@ -53,7 +54,7 @@ impl Bug {
 }
 
 /// The engine with the bug as the first repository, it or a sound one as the second.
-impl Lineup for Bug {
+impl Roster for Bug {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
         self.driver(place, &|kind, repo| {
             if kind == self.engine {
@@ -67,7 +68,7 @@ impl Lineup for Bug {
 
 struct Sound<'a>(&'a Bug);
 
-impl Lineup for Sound<'_> {
+impl Roster for Sound<'_> {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
         self.0.driver(place, &|_, repo| repo)
     }

@@ -1,8 +1,8 @@
 //! Commits: every kind of write, in the shapes that forks have to tell apart.
 
 use forkline_model::{
-    Address, EntryId, Json, NewEntry, NewUsage, Op, RepoIndex, SessionId, State,
-    StoreKind, Write, policy,
+    Address, EntryId, Json, NewEntry, NewUsage, Op, RepoIndex, SessionId, State, StoreKind, Write,
+    policy,
 };
 
 use super::{Maker, Theme, texts};

@@ -44,9 +44,7 @@ impl Maker<'_> {
                     ReadOp::Tip(branch)
                 }
             }
-            17 => {
-                ReadOp::FindBranchEntries { branch, query: self.entry_query(repo, session) }
-            }
+            17 => ReadOp::FindBranchEntries { branch, query: self.entry_query(repo, session) },
             _ => ReadOp::FindBranchEntry { branch, query: self.entry_query(repo, session) },
         }
     }
@@ -77,12 +75,7 @@ impl Maker<'_> {
         ReadOp::ReadList { address, query }
     }
 
-    fn branch_scan(
-        &mut self,
-        start: EntryId,
-        repo: RepoIndex,
-        session: &SessionId,
-    ) -> BranchScan {
+    fn branch_scan(&mut self, start: EntryId, repo: RepoIndex, session: &SessionId) -> BranchScan {
         BranchScan {
             start,
             stop_at_type: self.dice.chance(25).then_some(EntryType::Compaction),

@@ -1,40 +1,99 @@
 //! Names, ids and payloads that have hurt somebody: small ones mostly, odd ones often enough.
 
-use forkline_model::{
-    Address, BranchName, EntryId, Json, Key, Namespace, SessionId,
-};
+use forkline_model::{Address, BranchName, EntryId, Json, Key, Namespace, SessionId};
 
 use crate::gate::dice::Dice;
 
 /// Pieces of names that some layer takes for more than text: SQL, `LIKE`, URIs, paths, JSON.
 pub(crate) const HOSTILE: [&str; 18] = [
-    "'", "\"", "%", "_", "\n", "\u{1f600}", "../", "/etc/x", "a/b", "\\", "%41", "?mode=memory",
-    "#", "'; DROP TABLE entries; --", "\u{2028}", "e\u{301}", " ", "\u{7f}",
+    "'",
+    "\"",
+    "%",
+    "_",
+    "\n",
+    "\u{1f600}",
+    "../",
+    "/etc/x",
+    "a/b",
+    "\\",
+    "%41",
+    "?mode=memory",
+    "#",
+    "'; DROP TABLE entries; --",
+    "\u{2028}",
+    "e\u{301}",
+    " ",
+    "\u{7f}",
 ];
 
 const NAMESPACES: [&str; 14] = [
-    "app.x", "app_x", "app%x", "appxx", "APP.X", "app", "pi2", "PI", "pip.x", "pi2.branch.tip",
-    "app.'\"\n", "\u{1f33f}\u{10ffff}", "_", "%",
+    "app.x",
+    "app_x",
+    "app%x",
+    "appxx",
+    "APP.X",
+    "app",
+    "pi2",
+    "PI",
+    "pip.x",
+    "pi2.branch.tip",
+    "app.'\"\n",
+    "\u{1f33f}\u{10ffff}",
+    "_",
+    "%",
 ];
 
 /// Reserved, and unknown to the classifier.
 pub(crate) const UNKNOWN_RESERVED: [&str; 12] = [
-    "pi", "pi.", "pi.op", "pi.opx", "pi.pending", "pi.pendingx.y", "pi.future", "pi.result.x",
-    "pi.branch", "pi.branch.tipx", "pi.lane.state.x", "pi.%",
+    "pi",
+    "pi.",
+    "pi.op",
+    "pi.opx",
+    "pi.pending",
+    "pi.pendingx.y",
+    "pi.future",
+    "pi.result.x",
+    "pi.branch",
+    "pi.branch.tipx",
+    "pi.lane.state.x",
+    "pi.%",
 ];
 
 const KEYS: [&str; 12] =
     ["k", "k", "a", "a_b", "a%b", "axb", "", "K", "quote'\"", "new\nline", "\u{1f600}", "a/../b"];
 
 const BRANCHES: [&str; 12] = [
-    "main", "main", "main", "main", "side", "side", "Main", "ma_n", "m%n", "feature/x", "'\"\n",
+    "main",
+    "main",
+    "main",
+    "main",
+    "side",
+    "side",
+    "Main",
+    "ma_n",
+    "m%n",
+    "feature/x",
+    "'\"\n",
     "\u{1f33f}",
 ];
 
 const VALUES: [&str; 16] = [
-    "1", "null", "true", "\"text\"", "{}", "[]", r#"{"a":1,"b":[1,2,{"c":null}]}"#,
-    "9007199254740993", "12345678901234567890123", "1e400", "-0", "1.10", "1e-400",
-    r#""\ud800 lone""#, r#"{"a":1,"a":2,"\u0061":3}"#, "{ \"spaced\" :\t[ 1 , 2 ]\n}",
+    "1",
+    "null",
+    "true",
+    "\"text\"",
+    "{}",
+    "[]",
+    r#"{"a":1,"b":[1,2,{"c":null}]}"#,
+    "9007199254740993",
+    "12345678901234567890123",
+    "1e400",
+    "-0",
+    "1.10",
+    "1e-400",
+    r#""\ud800 lone""#,
+    r#"{"a":1,"a":2,"\u0061":3}"#,
+    "{ \"spaced\" :\t[ 1 , 2 ]\n}",
 ];
 
 const MESSAGES: [&str; 13] = [
@@ -89,7 +148,7 @@ pub(super) fn branch(dice: &mut Dice) -> BranchName {
     branch_name(dice.text(&BRANCHES))
 }
 
-pub(super) fn branch_name(name: &str) -> BranchName {
+pub(crate) fn branch_name(name: &str) -> BranchName {
     BranchName::new(name).expect("generated names are valid")
 }
 
