@@ -5,6 +5,7 @@
 //! - [`gate`]: random operation sequences, and all small trees, on every engine in step with the
 //!   model; [`driver`] is what it asks of an engine.
 //! - [`protocol`]: engines in other processes and languages, and our own as such.
+//! - [`selftest`]: engines with planted bugs, each of which the gate has to catch.
 //! - [`plain`]: independent readers of what is on the disk.
 //! - [`lineup`]: the engines under test.
 //!
@@ -17,4 +18,5 @@ pub mod gate;
 pub mod lineup;
 pub mod plain;
 pub mod protocol;
+pub mod selftest;
 pub mod verify;

@@ -8,6 +8,7 @@ mod gate;
 mod progress;
 mod replay;
 mod serve;
+mod self_test;
 mod source;
 mod table;
 mod verify;
@@ -43,6 +44,7 @@ enum Command {
     Gate(gate::Arguments),
     Replay(replay::Arguments),
     Serve(serve::Arguments),
+    SelfTest(self_test::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::SelfTest(arguments) => self_test::run(&arguments),
     };
     ExitCode::from(status)
 }
