@@ -1,1 +1,3 @@
-//! Under construction.
+//! The gate of Forkline: holds engines against the reference model.
+
+pub mod plain_legacy;
