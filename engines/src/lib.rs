@@ -34,6 +34,7 @@ mod branch;
 mod context;
 mod error;
 pub mod fork;
+pub mod fs;
 mod ids;
 pub mod jsonl;
 mod line;
@@ -41,7 +42,10 @@ pub mod memory;
 mod registry;
 mod repo;
 mod resident;
+pub mod scan;
 mod session;
+#[doc(hidden)]
+pub mod spill;
 pub mod sqlite;
 mod storage;
 pub mod transfer;

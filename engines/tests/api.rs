@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use forkline_engines::{
-    CancelToken, Context, CreateOptions, Error, ListFilter, MemoryRepo, Milestone, Observer, Repo,
-    Session,
+    CancelToken, Context, CreateOptions, Error, JsonlRepo, ListFilter, MemoryRepo, Milestone,
+    Observer, Repo, Session,
 };
 use forkline_model::{
     Address, BranchName, EntryId, EntryQuery, EntryType, ErrorKind, ForkOptions, Json, NewEntry,
@@ -19,7 +19,10 @@ use forkline_model::{
 type Make = fn(&std::path::Path) -> Box<dyn Repo>;
 
 fn backends() -> Vec<(&'static str, Make)> {
-    vec![("memory", |_| Box::new(MemoryRepo::new()))]
+    vec![
+        ("memory", |_| Box::new(MemoryRepo::new())),
+        ("jsonl", |root| Box::new(JsonlRepo::open(root).unwrap())),
+    ]
 }
 
 /// Every backend, each in a folder of its own that lives as long as the callback.

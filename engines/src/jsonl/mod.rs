@@ -1,4 +1,22 @@
 //! Sessions as JSONL files, format 4 (formats §1).
+//!
+//! An open session keeps structure in memory and payloads in its file ([`storage`]). A fork
+//! never does: it reads a fixed prefix of the file twice ([`source`]), with an index of bounded
+//! size in between ([`index`]), and writes a file of its own ([`dest`]).
 
-/// A folder of JSONL session files.
-pub struct JsonlRepo;
+mod commit;
+mod dest;
+mod file;
+mod folder;
+mod header;
+mod index;
+mod layout;
+mod lines;
+mod open;
+mod repo;
+mod source;
+mod storage;
+mod temp;
+mod window;
+
+pub use repo::JsonlRepo;

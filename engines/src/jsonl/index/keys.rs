@@ -1,0 +1,56 @@
+//! Keyed hashes of ids, branch names and addresses.
+
+use std::hash::{BuildHasher, Hash as _, Hasher, RandomState};
+
+use forkline_model::StoreKind;
+
+/// Bytes of a hash: see invariant 1 of the index.
+pub(super) const HASH_BYTES: usize = 12;
+
+/// A keyed hash.
+pub(super) type Hash = [u8; HASH_BYTES];
+
+/// The keys of one fork.
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    high: RandomState,
+    low: RandomState,
+}
+
+impl Keys {
+    pub(super) fn new() -> Self {
+        Self { high: RandomState::new(), low: RandomState::new() }
+    }
+
+    /// An entry's id, as itself, as a parent, as a tip, or as the key of a label.
+    pub(super) fn entry(&self, id: &str) -> Hash {
+        self.hash(0, id, "")
+    }
+
+    /// A branch name: tip, configuration and state share it.
+    pub(super) fn branch(&self, name: &str) -> Hash {
+        self.hash(1, name, "")
+    }
+
+    /// Any other address.
+    pub(super) fn address(&self, kind: StoreKind, namespace: &str, key: &str) -> Hash {
+        let domain = match kind {
+            StoreKind::Value => 2,
+            StoreKind::List => 3,
+        };
+        self.hash(domain, namespace, key)
+    }
+
+    fn hash(&self, domain: u8, first: &str, second: &str) -> Hash {
+        let of = |state: &RandomState| {
+            let mut hasher = state.build_hasher();
+            hasher.write_u8(domain);
+            first.hash(&mut hasher);
+            second.hash(&mut hasher);
+            hasher.finish().to_be_bytes()
+        };
+        let [a, b, c, d, e, f, g, h] = of(&self.high);
+        let [i, j, k, l, ..] = of(&self.low);
+        [a, b, c, d, e, f, g, h, i, j, k, l]
+    }
+}

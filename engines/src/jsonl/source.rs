@@ -1,0 +1,342 @@
+//! A captured prefix of a session file as the source of a fork: two passes over it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use forkline_model::address::SEQ_MAX;
+use forkline_model::policy::{self, LaneShape, Projector};
+use forkline_model::{
+    Address, BranchName, EntryHead, EntryId, EntryType, Error as ModelError, ForkOptions, Json,
+    LaneAudit, Metadata, Position, Scope, Seq, StoreKind, TypeName,
+};
+
+use super::commit::payload;
+use super::file::SessionFile;
+use super::index::{self, Collector, Damage, PartialLane, SURVIVOR_BYTES, Selected, Survivor};
+use super::lines::{self, Line, What};
+use super::open::{read_json, read_text};
+use super::storage::Span;
+use super::window::Window;
+use crate::context::{Context, Progress};
+use crate::error::{Error, Place, Result};
+use crate::fork::{Body, Plan, Row, Source};
+use crate::fs::FileHandle;
+use crate::spill::Sorted;
+
+/// How many writes are read between two looks at the context.
+const WRITES_PER_CHECK: u64 = 1024;
+
+/// The first `len` bytes of a session file, all whole lines.
+pub(super) struct JsonlSource {
+    file: SessionFile,
+    path: PathBuf,
+    len: u64,
+    scratch: PathBuf,
+    selection: Option<Selection>,
+}
+
+/// What a plan selected.
+struct Selection {
+    projector: Projector,
+    survivors: Sorted<SURVIVOR_BYTES>,
+}
+
+impl JsonlSource {
+    pub(super) fn new(file: SessionFile, path: PathBuf, len: u64, scratch: PathBuf) -> Self {
+        Self { file, path, len, scratch, selection: None }
+    }
+
+    fn handle(&self) -> &Arc<dyn FileHandle> {
+        &self.file.handle
+    }
+
+    /// Visits the writes of the prefix; `pass` is 0 or 1. Gives back the highest seq.
+    fn for_each(
+        &self,
+        pass: u64,
+        cx: &Context,
+        visit: &mut dyn FnMut(Line<'_>) -> Result<()>,
+    ) -> Result<u64> {
+        let mut count: u64 = 0;
+        let lines = self.file.header.end..self.len;
+        lines::for_each(self.handle(), &self.path, lines, &mut |line| {
+            if count.is_multiple_of(WRITES_PER_CHECK) {
+                let bytes_done = pass * self.len + line.span.start;
+                let bytes_total = 2 * self.len;
+                cx.progress(Progress { bytes_done, bytes_total, rows_done: pass * count })?;
+            }
+            count += 1;
+            visit(line)
+        })
+    }
+
+    /// The tip that a branch fork's branch gets (contract §3.1); leaves records of all entries.
+    fn select(
+        &self,
+        collected: &mut index::Collected,
+        branch: &BranchName,
+        entry: Option<&EntryId>,
+        position: Position,
+    ) -> Result<Option<EntryId>> {
+        let Some(tip) = collected.lane_tip(branch)? else {
+            return match entry {
+                None => Ok(None),
+                Some(entry) => {
+                    let (branch, entry) = (branch.clone(), entry.clone());
+                    Err(ModelError::EntryNotOnBranch { branch, entry }.into())
+                }
+            };
+        };
+        let path = index::Path { branch, tip: &tip, entry, position };
+        match index::walk(collected, &path, &self.scratch)? {
+            Selected::MissingParent(place) => Err(self.damage(place, Damage::MissingParent)?),
+            Selected::Named(place) => match position {
+                Position::At => Ok(Some(entry.unwrap_or(&tip).clone())),
+                Position::Before => self.parent_of(place),
+            },
+        }
+    }
+
+    fn parent_of(&self, place: index::Place) -> Result<Option<EntryId>> {
+        lines::object_at(self.handle(), &self.path, place.span(), |line| match &line.what {
+            What::Entry { parent, .. } => Ok(parent.map(EntryId::new).transpose()?),
+            _ => Err(lines::changed(&self.path, place.offset, "it is no entry any more")),
+        })
+    }
+
+    /// The error of a damaged entry.
+    fn damage(&self, place: index::Place, damage: Damage) -> Result<Error> {
+        let number = lines::line_number(&**self.handle(), &self.path, place.offset)?;
+        lines::object_at(self.handle(), &self.path, place.span(), |line| match &line.what {
+            What::Entry { id, parent, .. } => {
+                let id = EntryId::new(id)?;
+                let error = match (damage, parent) {
+                    (Damage::MissingParent, Some(parent)) => {
+                        ModelError::MissingParent { entry: id, parent: EntryId::new(parent)? }
+                    }
+                    _ => ModelError::DuplicateId { id },
+                };
+                Ok(Error::corrupt(Place::line(&self.path, number), error.to_string()))
+            }
+            _ => Err(lines::changed(&self.path, place.offset, "it is no entry any more")),
+        })
+    }
+
+    /// The error of a surviving row that no fork knows what to do with.
+    fn unknown(&self, place: index::Place) -> Result<Error> {
+        lines::object_at(self.handle(), &self.path, place.span(), |line| match &line.what {
+            What::Store { kind, namespace, key, .. } => {
+                Ok(policy::unknown_reserved(*kind, namespace, key)?.into())
+            }
+            _ => Err(lines::changed(&self.path, place.offset, "it is no value any more")),
+        })
+    }
+
+    /// Contract §3.5, `Strict`: the finding of the lowest branch name, if there is one.
+    fn audit(&self, verdict: &mut index::Verdict) -> Result<Option<ModelError>> {
+        let failed = |error| index::spill_error(&self.scratch, error);
+        let mut lowest: Option<(BranchName, ModelError)> = None;
+        let mut found = |branch: BranchName, error| {
+            if lowest.as_ref().is_none_or(|(known, _)| branch < *known) {
+                lowest = Some((branch, error));
+            }
+        };
+        for lane in verdict.partial_lanes.by_ref() {
+            let PartialLane { place, rows } = PartialLane::from_bytes(&lane.map_err(failed)?);
+            let LaneShape::Partial(reason) = rows.shape() else { continue };
+            // A row at the empty key names no branch.
+            if let Some((branch, _)) = self.lane_row(place)? {
+                found(branch.clone(), ModelError::CorruptLane { branch, reason });
+            }
+        }
+        for place in verdict.bad_tips.by_ref() {
+            let place = index::Place::from_bytes(place.map_err(failed)?);
+            let Some((branch, value)) = self.lane_row(place)? else { continue };
+            let value = read_json(&**self.handle(), &self.path, value)?;
+            match policy::read_tip(&branch, &value) {
+                Ok(Some(tip)) => found(branch.clone(), ModelError::UnknownTip { branch, tip }),
+                Ok(None) => {}
+                Err(error) => found(branch, error),
+            }
+        }
+        Ok(lowest.map(|(_, error)| error))
+    }
+
+    /// The branch of a lane's row, and where its value is.
+    fn lane_row(&self, place: index::Place) -> Result<Option<(BranchName, Span)>> {
+        lines::object_at(self.handle(), &self.path, place.span(), |line| match &line.what {
+            What::Store { key, value: Some(value), .. } => {
+                let branch = BranchName::new(key).ok();
+                Ok(branch.map(|branch| (branch, Span::from(value.span.clone()))))
+            }
+            _ => Err(lines::changed(&self.path, place.offset, "it is no value any more")),
+        })
+    }
+}
+
+impl Source for JsonlSource {
+    fn metadata(&self) -> &Metadata {
+        &self.file.header.metadata
+    }
+
+    fn plan(&mut self, options: &ForkOptions, audit: LaneAudit, cx: &Context) -> Result<Plan> {
+        let scope = &options.scope;
+        let mut collector = Collector::new(scope, audit, &self.scratch);
+        let last_seq = self.for_each(0, cx, &mut |line| collector.take(&line))?;
+        let mut collected = collector.finish();
+        let tip = match scope {
+            Scope::Tree => None,
+            Scope::Branch { branch, entry, position } => {
+                self.select(&mut collected, branch, entry.as_ref(), *position)?
+            }
+        };
+        let mut verdict = index::judge(collected, scope, audit, &self.scratch)?;
+        if let Some((place, damage)) = verdict.damage {
+            return Err(self.damage(place, damage)?);
+        }
+        if let Some(error) = self.audit(&mut verdict)? {
+            return Err(error.into());
+        }
+        if let Some(place) = verdict.unknown {
+            return Err(self.unknown(place)?);
+        }
+        let next_seq = self.file.header.next_seq.unwrap_or(1).max(last_seq + 1);
+        if next_seq > SEQ_MAX {
+            return Err(ModelError::SeqExhausted { next_seq }.into());
+        }
+        let projector = Projector::new(scope.clone(), tip);
+        self.selection = Some(Selection { projector, survivors: verdict.survivors });
+        Ok(Plan { next_seq })
+    }
+
+    fn stream(&mut self, sink: &mut dyn FnMut(Row<'_>) -> Result<()>, cx: &Context) -> Result<()> {
+        let Selection { projector, mut survivors } =
+            self.selection.take().expect("a source is planned once before it streams");
+        let failed = |error| index::spill_error(&self.scratch, error);
+        let mut next_survivor = || {
+            let next = survivors.next().transpose().map_err(failed)?;
+            Ok::<_, Error>(next.map(|bytes| Survivor::from_bytes(&bytes)))
+        };
+        let mut wanted = next_survivor()?;
+        let mut window = Window::new(self.handle().clone());
+        self.for_each(1, cx, &mut |line| {
+            let Some(survivor) = wanted else { return Ok(()) };
+            if survivor.place.span() != line.span {
+                return Ok(());
+            }
+            emit(&line, &projector, &mut window, &self.path, sink)?;
+            wanted = next_survivor()?;
+            Ok(())
+        })?;
+        match wanted {
+            None => Ok(()),
+            Some(left) => {
+                Err(lines::changed(&self.path, left.place.offset, "a write is not there any more"))
+            }
+        }
+    }
+}
+
+/// Hands over one write that survives.
+fn emit(
+    line: &Line<'_>,
+    projector: &Projector,
+    window: &mut Window,
+    path: &Path,
+    sink: &mut dyn FnMut(Row<'_>) -> Result<()>,
+) -> Result<()> {
+    let object = Span::from(line.span.clone());
+    match &line.what {
+        What::Entry { id, parent, entry_type, custom_type, timestamp } => {
+            let head = EntryHead {
+                id: EntryId::new(id)?,
+                parent: parent.map(EntryId::new).transpose()?,
+                entry_type: EntryType::new(entry_type)?,
+                custom_type: custom_type.map(TypeName::new).transpose()?,
+                seq: line.seq,
+                timestamp: *timestamp,
+            };
+            let content = Content::Payload(&head.entry_type);
+            let mut body = InFile { window, path, object, content };
+            sink(Row::Entry { head: &head, body: &mut body })
+        }
+        What::Store { kind, namespace, key, value: Some(value) } => {
+            let is_copied = |_: &str| Ok::<_, Error>(true);
+            let keep = projector.project(*kind, namespace, key, is_copied)?;
+            let keep = keep.ok_or_else(|| {
+                lines::changed(path, object.offset, "a value has another address now")
+            })?;
+            let address = Address::new(namespace, key)?;
+            match keep.replacement() {
+                Some(json) => hand_over(*kind, &address, line.seq, &mut InMemory(json), sink),
+                None => {
+                    let content = Content::Value(Span::from(value.span.clone()));
+                    let mut body = InFile { window, path, object, content };
+                    hand_over(*kind, &address, line.seq, &mut body, sink)
+                }
+            }
+        }
+        _ => Err(lines::changed(path, object.offset, "a write has become another one")),
+    }
+}
+
+fn hand_over(
+    kind: StoreKind,
+    address: &Address,
+    seq: Seq,
+    body: &mut dyn Body,
+    sink: &mut dyn FnMut(Row<'_>) -> Result<()>,
+) -> Result<()> {
+    match kind {
+        StoreKind::Value => sink(Row::Value { address, seq, body }),
+        StoreKind::List => sink(Row::Element { address, seq, body }),
+    }
+}
+
+/// Content that is not the source's own.
+struct InMemory(Json);
+
+impl Body for InMemory {
+    fn json(&mut self) -> Result<Json> {
+        Ok(self.0.clone())
+    }
+
+    fn copy_jsonl(&mut self, _out: &mut dyn io::Write) -> Option<Result<u64>> {
+        None
+    }
+}
+
+/// Content that is read when it is asked for.
+struct InFile<'a> {
+    window: &'a mut Window,
+    path: &'a Path,
+    object: Span,
+    content: Content<'a>,
+}
+
+enum Content<'a> {
+    /// The object without its envelope.
+    Payload(&'a EntryType),
+    /// A member of the object.
+    Value(Span),
+}
+
+impl Body for InFile<'_> {
+    fn json(&mut self) -> Result<Json> {
+        let file = &**self.window.file();
+        match &self.content {
+            Content::Value(span) => read_json(file, self.path, *span),
+            Content::Payload(entry_type) => {
+                let text = read_text(file, self.path, self.object)?;
+                payload(&text, entry_type)
+                    .map_err(|reason| lines::changed(self.path, self.object.offset, &reason))
+            }
+        }
+    }
+
+    fn copy_jsonl(&mut self, out: &mut dyn io::Write) -> Option<Result<u64>> {
+        let copied = self.window.copy(self.object, out);
+        Some(copied.map(|()| self.object.len).map_err(|error| Error::io("copy", self.path, error)))
+    }
+}
