@@ -106,10 +106,7 @@ const TABLE: [(&str, Expected); 85] = [
     ("repeated-entry-id", CorruptOpen(5, Fork::Corrupt(Some(5)), Fork::Corrupt(Some(5)))),
     ("usage-id-equal-to-an-entry-id", CorruptOpen(5, Holds(BOTH), Holds(BOTH))),
     ("missing-parent", CorruptOpen(5, Fork::Corrupt(Some(5)), Holds(BOTH))),
-    (
-        "parent-later-in-the-same-transaction",
-        CorruptOpen(5, Fork::Corrupt(Some(5)), Holds(BOTH)),
-    ),
+    ("parent-later-in-the-same-transaction", CorruptOpen(5, Fork::Corrupt(Some(5)), Holds(BOTH))),
     ("entry-that-is-its-own-parent", CorruptOpen(5, Fork::Corrupt(Some(5)), Holds(BOTH))),
     // The existing reader's branch fork leaves these out and passes them over.
     ("entry-without-parentid", Corrupt(5)),
@@ -344,9 +341,7 @@ fn check(variant: &Variant, expected: Expected) {
             (Some(Fork::Corrupt(Some(line))), Some(tree), Some(branch))
         }
         Forks(tree, branch) => (None, Some(tree), Some(branch)),
-        Refused(kind) | Hidden(kind) => {
-            (Some(Fails(kind)), Some(Fails(kind)), Some(Fails(kind)))
-        }
+        Refused(kind) | Hidden(kind) => (Some(Fails(kind)), Some(Fails(kind)), Some(Fails(kind))),
     };
     variant.check_fork("tree", tree);
     variant.check_fork("branch-main", branch);
