@@ -177,7 +177,8 @@ impl Builder<'_> {
             self.damage(index, What::UnknownReference, Repair::Unlink);
         }
         let target = or_null(self.id(target));
-        object(&[("targetId", Some(target)), ("replacement", replacement)])
+        let data = object(&[("targetId", Some(target)), ("replacement", replacement)]);
+        object(&[("data", Some(data))])
     }
 
     fn compaction(&mut self, index: usize) -> String {

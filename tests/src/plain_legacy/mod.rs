@@ -6,6 +6,7 @@
 //! listed instead of refused.
 
 mod build;
+pub mod generate;
 mod json;
 mod record;
 mod report;

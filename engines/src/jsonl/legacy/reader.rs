@@ -97,7 +97,6 @@ pub(super) fn read(
 ) -> Result<Read> {
     let mut reader = Reader {
         lines,
-        mode,
         wanted_id: wanted,
         keys: Keys::new(),
         previous_id: String::new(),
@@ -114,7 +113,6 @@ pub(super) fn read(
 
 struct Reader<'a> {
     lines: &'a Lines<'a>,
-    mode: Mode,
     wanted_id: Option<&'a str>,
     keys: Keys,
     /// The id of the last row, where there is one: most parents are it.
@@ -208,8 +206,9 @@ impl Reader<'_> {
         let (offset, reason) = at;
         let next = self.next_line(offset)?;
         let what = What::NotAnObject(format!("{reason}, at byte {offset}"));
-        let objects = match (self.mode, reason) {
-            (Mode::Salvage, Reason::TrailingText) => self.glued(start..next)?,
+        // Also for a refusal: what names a record of this line is not damaged by that.
+        let objects = match reason {
+            Reason::TrailingText => self.glued(start..next)?,
             _ => None,
         };
         let Some(objects) = objects else {
