@@ -6,86 +6,27 @@
 //! into memory and into a file, in tree and branch scope, with ids from a counter; each result
 //! must equal the model's fork of the plain import, byte for byte.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+#[path = "support/legacy.rs"]
+mod support;
 
+use std::fs;
+use std::path::Path;
+
+use forkline_engines::jsonl::{Repair, SALVAGE_TYPE};
 use forkline_engines::{
-    Clock, Context, Environment, Error, IdSource, JsonlRepo, ListFilter, MemoryRepo, Repo,
-    RepoOptions, Session, SessionRef, StateRow, transfer,
+    Clock as _, Context, Error, MemoryRepo, Repo, RepoOptions, SessionRef, transfer,
 };
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
-use forkline_gate::plain_legacy::{Imported, Mode, Outside, Refusal, import};
+use forkline_gate::plain_legacy::{self, Imported, Mode, Refusal};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
-    Birth, BranchName, EntryId, ErrorKind, ForkOptions, LaneAudit, Millis, SessionId, State,
-    StateBuilder, fork,
+    Birth, BranchName, EntryId, ErrorKind, ForkOptions, LaneAudit, SessionId, State, StateBuilder,
+    fork,
 };
 use proptest::prelude::*;
-
-struct FixedClock;
-
-impl Clock for FixedClock {
-    fn now(&self) -> Millis {
-        Millis::new(1_700_001_000_000).expect("a time")
-    }
-}
-
-/// `n0`, `n1`, ...: what the plain import mints too.
-#[derive(Default)]
-struct Counter(AtomicUsize);
-
-impl IdSource for Counter {
-    fn next(&self, _timestamp: Option<Millis>) -> String {
-        format!("n{}", self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-fn environment() -> Environment {
-    Environment { clock: Arc::new(FixedClock), ids: Arc::new(Counter::default()) }
-}
-
-/// A repository with ids from 0 again, on a root that may have been used before.
-fn repo(root: &Path) -> JsonlRepo {
-    let options = RepoOptions { environment: environment(), ..RepoOptions::default() };
-    JsonlRepo::with(root, options).expect("a folder")
-}
-
-/// A root with one file in it.
-fn root_with(bytes: &[u8]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a temporary folder");
-    let folder = root.path().join("--w--");
-    fs::create_dir(&folder).expect("a new folder");
-    fs::write(folder.join("x_legacy.jsonl"), bytes).expect("it is written");
-    root
-}
-
-fn listed(root: &Path) -> Option<SessionRef> {
-    let found = repo(root).list(&ListFilter::default(), &Context::new()).expect("it can be read");
-    found.into_iter().next()
-}
-
-fn state_of(session: &Session) -> State {
-    let metadata = session.metadata().clone();
-    let mut builder = StateBuilder::new(metadata, session.next_seq().expect("it is open"));
-    let dumped = session.dump(&mut |row| {
-        match row {
-            StateRow::Entry(entry) => builder.entry(entry),
-            StateRow::Usage(row) => builder.usage(row),
-            StateRow::Value { address, seq, value } => builder.value(address, seq, value),
-            StateRow::Element { address, seq, value } => builder.element(address, seq, value),
-        };
-        Ok(())
-    });
-    dumped.expect("it can be read");
-    builder.finish().expect("it is a session")
-}
-
-fn plain(bytes: &[u8], mode: Mode) -> Result<Imported, Refusal> {
-    let mut mint = |order: usize, _: Millis, _: Option<&str>| format!("n{order}");
-    import(bytes, mode, &mut Outside { mint: &mut mint, parent: &|_| None })
-}
+use support::{
+    FixedClock, environment, fixtures, listed, picker, plain, repo, root_with, state_of,
+};
 
 /// Forks a file through the engine, into memory and into a file.
 fn engine_fork(root: &Path, at: &SessionRef, options: &ForkOptions) -> Result<State, Error> {
@@ -176,17 +117,6 @@ fn compare_lines(error: &Error, lines: &[u64]) {
     assert!(found.iter().eq(lines.iter().take(20)), "{text}\n{lines:?}");
 }
 
-/// Draws by SplitMix64.
-fn picker(seed: u64) -> impl FnMut(u32) -> u32 {
-    let mut state = seed;
-    move |below| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((mixed ^ (mixed >> 31)) % u64::from(below.max(1))).expect("below a u32")
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -202,16 +132,92 @@ proptest! {
         println!("{}", String::from_utf8_lossy(&bytes));
         compare_forks(&bytes);
     }
+
+    #[test]
+    fn random_damaged_files_are_salvaged_as_the_plain_import_says(
+        version in 1_u32..=3,
+        records_max in 1_u32..24,
+        seed in any::<u64>(),
+    ) {
+        let bytes = generate(Wanted { version, records_max, is_damaged: true }, &mut picker(seed));
+        println!("{}", String::from_utf8_lossy(&bytes));
+        compare_salvage(&bytes);
+    }
 }
 
-/// The folder of the fixtures; a missing one is an error.
-fn fixtures(name: &str) -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
-    let given = std::env::var_os("FORKLINE_FIXTURES").map(PathBuf::from);
-    let places =
-        [given, Some(workspace.join("../shared/fixtures")), Some(workspace.join("tests/fixtures"))];
-    let found = places.into_iter().flatten().map(|place| place.join(name)).find(|at| at.is_dir());
-    found.expect("no fixtures: set FORKLINE_FIXTURES")
+/// A salvage is the model's fork of what the plain import takes, and one entry that tells.
+fn compare_salvage(bytes: &[u8]) {
+    let root = root_with(bytes);
+    let at = listed(root.path()).expect("its header is sound");
+    let found = plain(bytes, Mode::Salvage).expect("its header is sound");
+    let main = BranchName::new("main").expect("a name");
+    for options in [ForkOptions::tree(), ForkOptions::branch(main)] {
+        let id = SessionId::new("fork").expect("an id");
+        let options = options.with_id(id.clone());
+        let into =
+            MemoryRepo::with(RepoOptions { environment: environment(), ..Default::default() });
+        let cx = Context::new();
+        let salvaged = repo(root.path()).salvage(&at, &into, &options, &cx);
+        let birth = Birth { id, created_at: FixedClock.now(), cwd: at.metadata.cwd.clone() };
+        let expected = fork(&found.state, &options, LaneAudit::Selected, birth);
+        let (salvaged, expected) = match (salvaged, expected) {
+            (Ok(salvaged), Ok(expected)) => (salvaged, expected),
+            (Err(error), Err(expected)) => {
+                assert_eq!(error.kind(), expected.kind());
+                continue;
+            }
+            (left, right) => panic!("{left:?}, expected {right:?}"),
+        };
+        let state = state_of(&into.open(&salvaged.forked.reference, &cx).expect("it is there"));
+        let diff = diff(&without_told(&state, &found), &expected, &Compare::default());
+        assert!(diff.is_empty(), "{options:?}:\n{diff}");
+        let mut told: Vec<(u64, &str)> =
+            found.damage.iter().map(|damage| (damage.line, repair(damage.repair))).collect();
+        told.sort_unstable();
+        told.dedup();
+        let mut findings: Vec<(u64, &str)> = salvaged
+            .report
+            .findings
+            .iter()
+            .map(|found| (found.line, found.repair.as_str()))
+            .collect();
+        findings.sort_unstable();
+        assert_eq!(findings, told);
+    }
+    assert_eq!(fs::read(at.path().expect("a file")).expect("still there"), bytes);
+}
+
+fn repair(plain: plain_legacy::Repair) -> &'static str {
+    match plain {
+        plain_legacy::Repair::Skip => Repair::Skipped.as_str(),
+        plain_legacy::Repair::Split => Repair::Split.as_str(),
+        plain_legacy::Repair::Reattach => Repair::Reattached.as_str(),
+        plain_legacy::Repair::Unlink => Repair::Unlinked.as_str(),
+    }
+}
+
+/// The state without the entry that tells of a salvage, which must be there if there is damage,
+/// and last.
+fn without_told(state: &State, found: &Imported) -> State {
+    let is_told = !found.damage.is_empty();
+    let last = state.entries().values().next_back();
+    let last = last.filter(|_| is_told);
+    let next_seq = state.next_seq() - u64::from(is_told);
+    let mut builder = StateBuilder::new(state.metadata().clone(), next_seq);
+    for entry in state.entries().values() {
+        if Some(&entry.id) != last.map(|last| &last.id) {
+            builder.entry(entry.clone());
+        }
+    }
+    for (address, (seq, value)) in state.values() {
+        builder.value(address.clone(), *seq, value.clone());
+    }
+    if is_told {
+        let last = last.expect("a salvage is told of");
+        assert_eq!(last.custom_type.as_ref().map(|name| name.as_str()), Some(SALVAGE_TYPE));
+        assert_eq!(last.seq.get(), next_seq);
+    }
+    builder.finish().expect("it is a session")
 }
 
 #[test]
@@ -223,6 +229,9 @@ fn files_of_other_writers_fork_as_the_plain_import_says() {
             let bytes = fs::read(&path).unwrap_or_default();
             if !bytes.starts_with(b"{\"type\":\"session\"") {
                 continue;
+            }
+            if listed(root_with(&bytes).path()).is_some() {
+                compare_salvage(&bytes);
             }
             // Large files have many ids: the small ones say enough about them.
             if bytes.len() < 20_000 {

@@ -14,7 +14,9 @@ mod layout;
 mod legacy;
 mod lines;
 mod open;
+mod repair;
 mod repo;
+mod salvage;
 mod source;
 mod storage;
 mod temp;
@@ -22,3 +24,4 @@ mod window;
 
 pub use legacy::{Finding, Repair, SalvageReport};
 pub use repo::JsonlRepo;
+pub use salvage::{SALVAGE_TYPE, Salvaged};

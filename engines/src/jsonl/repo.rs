@@ -11,7 +11,7 @@ use super::dest::{Durability, JsonlDestination};
 use super::file::{Access, Stored};
 use super::header::{self, FirstLine};
 use super::layout;
-use super::legacy::LegacySource;
+use super::legacy::{LegacySource, LegacyStorage};
 use super::open;
 use super::source::JsonlSource;
 use super::storage::{JsonlStorage, Setting};
@@ -128,6 +128,10 @@ impl JsonlRepo {
         JsonlDestination::new(&self.fs, &self.root, &metadata, &cwd, to)
     }
 
+    pub(super) fn file_system(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
     fn setting(&self) -> Setting {
         let (fs, scratch) = (self.fs.clone(), self.core.scratch());
         Setting { fs, scratch, sync: self.core.options().sync_commits }
@@ -135,7 +139,7 @@ impl JsonlRepo {
 }
 
 /// The file that a reference names.
-fn path_of(at: &SessionRef) -> Result<&Path> {
+pub(super) fn path_of(at: &SessionRef) -> Result<&Path> {
     let unknown = || ModelError::UnknownSession { session: at.metadata.id.clone() };
     at.path().ok_or_else(|| unknown().into())
 }
@@ -173,9 +177,18 @@ impl Repo for JsonlRepo {
 
     fn load(&self, at: &SessionRef, cx: &Context) -> Result<Box<dyn Storage>> {
         let path = path_of(at)?;
-        let opened = open::open(&self.fs, at, path, cx)?;
-        let (path, metadata) = (path.to_owned(), at.metadata.clone());
-        Ok(Box::new(JsonlStorage::new(self.setting(), path, metadata, opened)?))
+        match Stored::open(&*self.fs, path, &at.metadata, Access::Append)? {
+            Stored::Current(file) => {
+                let opened = open::open(&self.fs, file, path, cx)?;
+                let (path, metadata) = (path.to_owned(), at.metadata.clone());
+                Ok(Box::new(JsonlStorage::new(self.setting(), path, metadata, opened)?))
+            }
+            Stored::Legacy(file) => {
+                let environment = self.core.environment().clone();
+                let path = path.to_owned();
+                Ok(Box::new(LegacyStorage::open(self.setting(), environment, file, path, cx)?))
+            }
+        }
     }
 
     fn remove(&self, at: &SessionRef, _cx: &Context) -> Result<()> {

@@ -30,10 +30,14 @@ mod record;
 mod resolve;
 mod row;
 mod source;
+mod storage;
 mod time;
+mod usage;
 mod writer;
 
 pub(super) use file::LegacyFile;
 pub use finding::{Finding, Repair, SalvageReport};
+pub(super) use finding::{Findings, Mode, What};
 pub(super) use header::LegacyHeader;
-pub(super) use source::{LegacySource, ReportSlot};
+pub(super) use source::LegacySource;
+pub(super) use storage::LegacyStorage;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use forkline_model::Millis;
 
 use super::super::index::{HASH_BYTES, Keys, spill_error};
-use super::super::lines::Part;
+use super::super::lines::{Part, next_line};
 use super::super::storage::Span;
 use super::finding::{Findings, Mode, Repair, What};
 use super::record::{self, SHAPE};
@@ -204,7 +204,7 @@ impl Reader<'_> {
     /// Tells where the next line starts.
     fn damaged_line(&mut self, number: u64, start: u64, at: (u64, Reason)) -> Result<u64> {
         let (offset, reason) = at;
-        let next = self.next_line(offset)?;
+        let next = next_line(self.lines.file, self.lines.path, offset..self.lines.range.end)?;
         let what = What::NotAnObject(format!("{reason}, at byte {offset}"));
         // Also for a refusal: what names a record of this line is not damaged by that.
         let objects = match reason {
@@ -250,24 +250,6 @@ impl Reader<'_> {
                 Ok(Some(Item::Line { .. })) => return Ok(Some(objects)),
                 Err(ScanError::Malformed { reason: Reason::TrailingText, .. }) => {}
                 _ => return Ok(None),
-            }
-        }
-    }
-
-    /// The start of the line behind the one that holds an offset.
-    fn next_line(&self, offset: u64) -> Result<u64> {
-        let mut piece = vec![0; 64 * 1024];
-        let mut at = offset;
-        loop {
-            let count = crate::fs::read_full(&**self.lines.file, &mut piece, at)
-                .map_err(|error| Error::io("read", self.lines.path, error))?;
-            let read = piece.get(..count).unwrap_or_default();
-            if let Some(index) = memchr::memchr(b'\n', read) {
-                return Ok(at + index as u64 + 1);
-            }
-            at += count as u64;
-            if count == 0 || at >= self.lines.range.end {
-                return Ok(self.lines.range.end);
             }
         }
     }

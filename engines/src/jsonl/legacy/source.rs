@@ -1,13 +1,14 @@
 //! A closed legacy file as the source of a fork (formats §2; contract §3).
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use forkline_model::{
-    Address, BranchName, EntryHead, EntryId, EntryType, Error as ModelError, ForkOptions,
-    LaneAudit, Metadata, Position, Scope, Seq, TypeName, policy,
+    Address, BranchName, EntryHead, EntryId, Error as ModelError, ForkOptions, LaneAudit, Metadata,
+    Position, Scope, Seq, Usage, policy,
 };
 
+use super::super::salvage::ReportSlot;
 use super::super::storage::Span;
 use super::content::{self, Bytes, Piece, Pieces};
 use super::file::LegacyFile;
@@ -18,6 +19,7 @@ use super::record::{
 };
 use super::resolve::{self, Tree, read_label};
 use super::row::Kind;
+use super::usage;
 use super::writer::{EntryBody, ValueBody, Writer};
 use crate::context::{Context, Progress};
 use crate::error::Result;
@@ -27,14 +29,8 @@ use crate::repo::Environment;
 /// The only branch of an imported session.
 const MAIN: &str = "main";
 
-/// The custom type of the entry that tells of a salvage.
-pub(in super::super) const SALVAGE_TYPE: &str = "forkline.salvage";
-
 /// How many rows are copied between two looks at the context.
 const ROWS_PER_CHECK: u32 = 256;
-
-/// Where a salvage leaves its report.
-pub(in super::super) type ReportSlot = Arc<Mutex<SalvageReport>>;
 
 /// The first `len` bytes of a legacy file, all whole lines.
 pub(in super::super) struct LegacySource {
@@ -57,8 +53,6 @@ struct Selection {
     /// The lane's configuration, if there is one.
     config: Option<Pieces>,
     name: Option<Span>,
-    next_seq: u64,
-    report: SalvageReport,
 }
 
 impl LegacySource {
@@ -102,6 +96,15 @@ impl LegacySource {
         findings.require_none(&self.path)?;
         let report = findings.into_report(u64::from(tree.rows.len()));
         Ok((tree, wanted, report))
+    }
+
+    /// The usage that the records carry. Called after `plan`, before `stream`.
+    ///
+    /// # Errors
+    /// *Corrupt source* for usage that cannot be summed, I/O.
+    pub(super) fn imported_usage(&mut self) -> Result<Usage> {
+        let selection = self.selection.as_mut().expect("a source is planned first");
+        usage::imported(&selection.writer.bytes, &mut selection.writer.tree)
     }
 
     fn bytes(&self) -> Bytes {
@@ -235,25 +238,18 @@ impl Source for LegacySource {
         let values = u64::from(name.is_some()) + tree.labels.remaining() + 1;
         let lane = if config.is_some() { 2 } else { 0 };
         let next_seq = u64::from(tree.entries) + values + lane + 1;
-        // The entry that tells of a salvage comes last.
-        let is_told = !report.is_empty();
         let scope = options.scope.clone();
         let writer = Writer::new(bytes, tree);
-        let selection = Selection { writer, scope, tip, config, name, next_seq, report };
-        self.selection = Some(selection);
-        Ok(Plan { next_seq: next_seq + u64::from(is_told) })
+        self.selection = Some(Selection { writer, scope, tip, config, name });
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
+        Ok(Plan { next_seq })
     }
 
     fn stream(&mut self, sink: &mut dyn FnMut(Row<'_>) -> Result<()>, cx: &Context) -> Result<()> {
         let mut selection =
             self.selection.take().expect("a source is planned once before it streams");
         selection.entries(sink, self.len, cx)?;
-        selection.values(sink)?;
-        if !selection.report.is_empty() {
-            selection.told(sink, &self.environment)?;
-        }
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = selection.report;
-        Ok(())
+        selection.values(sink)
     }
 }
 
@@ -354,26 +350,5 @@ impl Selection {
         }
         let record = self.writer.tree.record_of_entry(seq)?;
         Ok(self.writer.tree.row(record)?.is_selected)
-    }
-
-    /// The entry at the end that tells what a salvage did. It hangs on the tip, which stays
-    /// where it is.
-    fn told(
-        &mut self,
-        sink: &mut dyn FnMut(Row<'_>) -> Result<()>,
-        environment: &Environment,
-    ) -> Result<()> {
-        let timestamp = environment.clock.now();
-        let head = EntryHead {
-            id: EntryId::new(environment.ids.next(Some(timestamp)))?,
-            parent: self.writer.tree.id(self.tip)?,
-            entry_type: EntryType::Custom,
-            custom_type: Some(TypeName::new(SALVAGE_TYPE)?),
-            seq: Seq::new(self.next_seq)?,
-            timestamp,
-        };
-        let payload = Pieces::of(format!("\"data\":{}", self.report.to_json()));
-        let mut body = EntryBody { writer: &mut self.writer, head: &head, payload };
-        sink(Row::Entry { head: &head, body: &mut body })
     }
 }
