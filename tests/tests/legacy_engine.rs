@@ -21,7 +21,7 @@ use forkline_gate::plain_legacy::{self, Imported, Mode, Refusal};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
     Birth, BranchName, EntryId, ErrorKind, ForkOptions, LaneAudit, SessionId, State, StateBuilder,
-    fork,
+    TypeName, fork,
 };
 use proptest::prelude::*;
 use support::{
@@ -214,7 +214,7 @@ fn without_told(state: &State, found: &Imported) -> State {
     }
     if is_told {
         let last = last.expect("a salvage is told of");
-        assert_eq!(last.custom_type.as_ref().map(|name| name.as_str()), Some(SALVAGE_TYPE));
+        assert_eq!(last.custom_type.as_ref().map(TypeName::as_str), Some(SALVAGE_TYPE));
         assert_eq!(last.seq.get(), next_seq);
     }
     builder.finish().expect("it is a session")

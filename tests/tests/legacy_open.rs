@@ -13,13 +13,15 @@ use std::sync::Arc;
 
 use forkline_engines::fs::{FailingFs, Fault};
 use forkline_engines::{
-    Context, Error, JsonlRepo, Repo, RepoOptions, Session, SessionRef, StateRow, SyncCommits,
+    Context, Error, JsonlRepo, ListFilter, Repo, RepoOptions, Session, SessionRef, StateRow,
+    SyncCommits,
 };
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
 use forkline_gate::plain_legacy::{Members, Mode};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
-    BranchName, ErrorKind, ForkOptions, Json, NewUsage, SessionId, State, Usage, Write,
+    BranchName, EntryId, ErrorKind, ForkOptions, Json, NewUsage, Seq, SessionId, State, Usage,
+    Write,
 };
 use proptest::prelude::*;
 use support::{environment, fixtures, listed, picker, plain, repo, root_with, state_of};
@@ -32,7 +34,7 @@ fn first_write() -> Write {
 fn upgraded(state: &State, usage: &Usage, entries: usize) -> State {
     let mut after = state.clone();
     let details = Json::parse(r#"{"source":"v3-import"}"#).expect("JSON");
-    let id = forkline_model::EntryId::new(format!("n{entries}")).expect("an id");
+    let id = EntryId::new(format!("n{entries}")).expect("an id");
     let row = NewUsage::new(id, None, true, usage.to_json(), Some(details)).expect("a row");
     let writes = [Write::Usage(row), first_write()];
     after.apply(&writes, support::time()).expect("it can be applied");
@@ -54,13 +56,10 @@ fn live(bytes: &[u8]) {
     let root = root_with(bytes);
     let Some(at) = listed(root.path()) else { return };
     let path = at.path().expect("a file").to_owned();
-    let found = match plain(bytes, Mode::Refuse) {
-        Ok(found) => found,
-        Err(_) => {
-            let error = open(root.path(), &at).map(|_| ()).expect_err("it is damaged");
-            assert_eq!(error.kind(), ErrorKind::CorruptSource);
-            return;
-        }
+    let Ok(found) = plain(bytes, Mode::Refuse) else {
+        let error = open(root.path(), &at).map(|_| ()).expect_err("it is damaged");
+        assert_eq!(error.kind(), ErrorKind::CorruptSource);
+        return;
     };
     let usage = found.usage.expect("generated usage can be summed");
     let repo = repo(root.path());
@@ -79,7 +78,7 @@ fn live(bytes: &[u8]) {
     let expected = upgraded(&found.state, &usage, found.state.entries().len());
     same(&state_of(&session), &expected);
     assert_eq!(committed.writes, 1);
-    assert_eq!(committed.first_seq.map(|seq| seq.get()), Some(expected.next_seq() - 1));
+    assert_eq!(committed.first_seq.map(Seq::get), Some(expected.next_seq() - 1));
     assert_eq!(session.stats().expect("it is open"), expected.stats());
     let names: Vec<_> = fs::read_dir(path.parent().expect("a folder")).expect("it").collect();
     assert_eq!(names.len(), 1, "nothing but the session is left: {names:?}");
@@ -88,7 +87,7 @@ fn live(bytes: &[u8]) {
     let ids = |state: &State| state.entries().values().map(|e| e.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&state_of(&fork)), ids(&expected));
     let again = session.commit(&[first_write()], &cx).expect("an ordinary commit");
-    assert_eq!(again.first_seq.map(|seq| seq.get()), Some(expected.next_seq()));
+    assert_eq!(again.first_seq.map(Seq::get), Some(expected.next_seq()));
     let mut expected = expected;
     expected.apply(&[first_write()], support::time()).expect("it can be applied");
     session.close().expect("it can be closed");
@@ -97,7 +96,7 @@ fn live(bytes: &[u8]) {
 }
 
 fn listed_again(root: &Path) -> SessionRef {
-    let found = repo(root).list(&Default::default(), &Context::new()).expect("it can be read");
+    let found = repo(root).list(&ListFilter::default(), &Context::new()).expect("it can be read");
     found.into_iter().find(|stored| stored.metadata.id.as_str() != "fork").expect("it is listed")
 }
 
@@ -258,7 +257,7 @@ fn reads_see_the_session_before_the_upgrade() {
     let session = open(root.path(), &at).expect("it is sound");
     let main = session.branch(&BranchName::new("main").expect("a name")).expect("it is open");
     let tip = main.expect("an import has it").tip().expect("it is there");
-    assert_eq!(tip.as_ref().map(|id| id.as_str()), Some("n1"));
+    assert_eq!(tip.as_ref().map(EntryId::as_str), Some("n1"));
     // A visitor of the whole state may commit meanwhile.
     let mut rows = 0;
     let dumped = session.dump(&mut |row| {

@@ -14,6 +14,7 @@ mod layout;
 mod legacy;
 mod lines;
 mod open;
+mod packed;
 mod repair;
 mod repo;
 mod salvage;

@@ -18,6 +18,7 @@ use super::index::{HASH_BYTES, Keys, spill_error};
 use super::legacy::{Findings, Mode, Repair, SalvageReport, What};
 use super::lines::{self, Line, PARENT_ID, Part, SHAPE, VALUE, next_line};
 use super::open::read_text;
+use super::packed::{pack, part, u64_at};
 use super::storage::Span;
 use super::window::Window;
 use crate::context::{Context, Progress};
@@ -58,8 +59,8 @@ pub(super) fn repair(
     let taken = repairer.copy(faults, &mut findings, &mut out)?;
     out.flush().map_err(failed)?;
     drop(out);
-    let repaired = SessionFile { handle: Arc::new(copy), header: file.header };
-    Ok((repaired, findings.into_report(taken)))
+    let sound = SessionFile { handle: Arc::new(copy), header: file.header };
+    Ok((sound, findings.into_report(taken)))
 }
 
 struct Repairer<'a> {
@@ -180,13 +181,8 @@ impl Repairer<'_> {
         let failed = self.failed();
         self.each(Some(findings), &mut |count, _, object, line| {
             let mut name = |id: &str, role| {
-                let mut bytes = [0; NAME_BYTES];
-                let (hash, rest) = bytes.split_at_mut(HASH_BYTES);
-                hash.copy_from_slice(&keys.entry(id));
-                let [role_byte, number @ ..] = rest else { return Ok(()) };
-                *role_byte = role;
-                number.copy_from_slice(&count.to_be_bytes());
-                names.push(bytes).map_err(&failed)
+                let name = pack(&[&keys.entry(id), &[role], &count.to_be_bytes()]);
+                names.push(name).map_err(&failed)
             };
             match &line.what {
                 lines::What::Entry { id, parent, .. } => {
@@ -204,12 +200,10 @@ impl Repairer<'_> {
         let mut owner: Option<([u8; HASH_BYTES], u64)> = None;
         for name in names.finish().map_err(self.failed())? {
             let name = name.map_err(self.failed())?;
-            let (hash, rest) = name.split_at(HASH_BYTES);
-            let hash: [u8; HASH_BYTES] = hash.try_into().unwrap_or_default();
-            let (role, number) = rest.split_first().unwrap_or((&OWN, &[]));
-            let number = u64::from_be_bytes(number.try_into().unwrap_or_default());
+            let hash: [u8; HASH_BYTES] = part(&name, 0);
+            let ([role], number) = (part(&name, HASH_BYTES), u64_at(&name, HASH_BYTES + 1));
             let known = owner.filter(|(of, _)| *of == hash).map(|(_, number)| number);
-            let fault = match (*role, known) {
+            let fault = match (role, known) {
                 (OWN, None) => {
                     owner = Some((hash, number));
                     continue;
@@ -218,8 +212,7 @@ impl Repairer<'_> {
                 (_, Some(known)) if known < number => continue,
                 _ => UNKNOWN,
             };
-            let [a, b, c, d, e, f, g, h] = number.to_be_bytes();
-            faults.push([a, b, c, d, e, f, g, h, fault]).map_err(self.failed())?;
+            faults.push(pack(&[&number.to_be_bytes(), &[fault]])).map_err(self.failed())?;
         }
         faults.finish().map_err(self.failed())
     }
@@ -255,13 +248,11 @@ impl Repairer<'_> {
         window.copy(Span::from(0..self.file.header.end), out).map_err(failed)?;
         self.each(None, &mut |count, number, object, line| {
             let mut fault = None;
-            while let Some(found) = faults.next_if(|found| match found {
-                Ok([a, b, c, d, e, f, g, h, _]) => {
-                    u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]) == count
-                }
-                Err(_) => true,
-            }) {
-                let [.., what] = found.map_err(&spilled)?;
+            let is_here = |found: &Result<[u8; FAULT_BYTES], _>| {
+                found.as_ref().map_or(true, |found| u64_at(found, 0) == count)
+            };
+            while let Some(found) = faults.next_if(is_here) {
+                let [what] = part(&found.map_err(&spilled)?, 8);
                 fault = Some(fault.map_or(what, |other: u8| other.min(what)));
             }
             let replaced = match (&line.what, fault) {

@@ -19,7 +19,7 @@ pub struct Wanted {
 /// The bytes of a random legacy file.
 pub fn generate(wanted: Wanted, pick: &mut Pick<'_>) -> Vec<u8> {
     let mut text = header(wanted.version, pick);
-    let mut tree = Tree { wanted, parents: Vec::new(), kinds: Vec::new(), next: String::new() };
+    let mut tree = Tree { wanted, parents: Vec::new(), kinds: Vec::new() };
     let count = pick(wanted.records_max + 1);
     for _ in 0..count {
         let record = tree.record(pick);
@@ -60,7 +60,6 @@ struct Tree {
     wanted: Wanted,
     parents: Vec<Option<usize>>,
     kinds: Vec<u32>,
-    next: String,
 }
 
 const USAGES: [&str; 4] = [
@@ -74,7 +73,7 @@ const TEXTS: [&str; 6] =
     ["", "a", "b\\u0063 \\\"x\\\"", "\\ud800", "caf\u{e9} \u{1f600}", "hookMessage"];
 
 impl Tree {
-    fn id(&self, index: usize) -> String {
+    fn id(index: usize) -> String {
         // Some ids look like others' prefixes, and one is what a root is called.
         match index % 7 {
             3 => format!("r{index}\\u0041"),
@@ -94,12 +93,11 @@ impl Tree {
         };
         self.parents.push(parent);
         self.kinds.push(kind);
-        self.next.clear();
         let mut members = vec![self.content(index, kind, pick)];
         if self.wanted.version > 1 {
-            members.push(format!("\"id\":\"{}\"", self.id(index)));
+            members.push(format!("\"id\":\"{}\"", Self::id(index)));
             members.push(match parent {
-                Some(parent) => format!("\"parentId\":\"{}\"", self.id(parent)),
+                Some(parent) => format!("\"parentId\":\"{}\"", Self::id(parent)),
                 None => "\"parentId\":null".to_owned(),
             });
         }
@@ -133,7 +131,7 @@ impl Tree {
 
     /// Any record that there is or will soon be.
     fn any(&self, pick: &mut Pick<'_>) -> String {
-        self.id(pick(count(self.parents.len())) as usize)
+        Self::id(pick(count(self.parents.len())) as usize)
     }
 
     /// A record on the path of another one.
@@ -150,7 +148,7 @@ impl Tree {
 
     fn content(&self, index: usize, kind: u32, pick: &mut Pick<'_>) -> String {
         match kind {
-            0..=2 => self.message(pick),
+            0..=2 => Self::message(pick),
             3 => format!(
                 "\"type\":\"custom_message\",\"customType\":\"t\",\"content\":{}{}{}",
                 Self::text(pick),
@@ -181,7 +179,7 @@ impl Tree {
                     let first = self.ancestor(index, pick);
                     match self.wanted.version {
                         1 => format!("\"firstKeptEntryIndex\":{}", first + 1),
-                        _ => format!("\"firstKeptEntryId\":\"{}\"", self.id(first)),
+                        _ => format!("\"firstKeptEntryId\":\"{}\"", Self::id(first)),
                     }
                 },
                 Self::usage(pick),
@@ -217,7 +215,7 @@ impl Tree {
         }
     }
 
-    fn message(&self, pick: &mut Pick<'_>) -> String {
+    fn message(pick: &mut Pick<'_>) -> String {
         let role = ["user", "assistant", "toolResult", "hookMessage", "h\\u006fokMessage"];
         match pick(12) {
             0 => "\"type\":\"message\"".to_owned(),

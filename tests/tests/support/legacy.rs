@@ -81,7 +81,7 @@ pub(crate) fn plain(bytes: &[u8], mode: Mode) -> Result<Imported, Refusal> {
     import(bytes, mode, &mut Outside { mint: &mut mint, parent: &|_| None })
 }
 
-/// Draws by SplitMix64.
+/// Draws by `SplitMix64`.
 pub(crate) fn picker(seed: u64) -> impl FnMut(u32) -> u32 {
     let mut state = seed;
     move |below| {

@@ -103,8 +103,8 @@ impl Bytes {
     ) -> Result<T> {
         let Span { offset, len } = span;
         let range: Range<u64> = offset..offset + len;
-        let mut scan = Scan::new(Part::new(&self.file, range), offset, shape);
-        match scan.next() {
+        let mut objects = Scan::new(Part::new(&self.file, range), offset, shape);
+        match objects.next() {
             Ok(Some(Item::Object(object))) => Ok(visit(object)),
             Err(ScanError::Read { source, .. }) => Err(Error::io("read", &self.path, source)),
             _ => Err(self.changed(offset)),

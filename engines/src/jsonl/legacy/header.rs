@@ -50,13 +50,11 @@ impl LegacyHeader {
         let decoded = |name: &str| raw(name).and_then(|raw| serde_json::from_str(raw).ok());
         let version = match raw("version") {
             None => 1,
-            Some(raw) => match as_integer(raw).filter(|version| (1..=3).contains(version)) {
-                Some(version) => version,
-                None => {
-                    let found = format!("legacy version {raw}");
-                    return Err(Error::UnsupportedVersion { place: place(), found });
-                }
-            },
+            Some(raw) => {
+                let known = as_integer(raw).filter(|version| (1..=3).contains(version));
+                let found = format!("legacy version {raw}");
+                known.ok_or_else(|| Error::UnsupportedVersion { place: place(), found })?
+            }
         };
         let id: String = decoded("id").ok_or_else(|| corrupt("id is missing or no text"))?;
         let created_at: Option<String> = decoded("timestamp");

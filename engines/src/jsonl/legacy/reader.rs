@@ -8,6 +8,7 @@ use forkline_model::Millis;
 
 use super::super::index::{HASH_BYTES, Keys, spill_error};
 use super::super::lines::{Part, next_line};
+use super::super::packed::{pack, part, u32_at};
 use super::super::storage::Span;
 use super::finding::{Findings, Mode, Repair, What};
 use super::record::{self, SHAPE};
@@ -40,6 +41,16 @@ pub(super) enum Role {
     Reference,
 }
 
+impl Role {
+    pub(super) fn from_byte(byte: u8) -> Self {
+        match byte {
+            0 => Self::Own,
+            1 => Self::Parent,
+            _ => Self::Reference,
+        }
+    }
+}
+
 /// An id in a record. Sorted, all uses of an id stand together, the record that has it first.
 pub(super) struct Name {
     pub(super) hash: [u8; HASH_BYTES],
@@ -49,20 +60,13 @@ pub(super) struct Name {
 
 impl Name {
     pub(super) fn to_bytes(&self) -> [u8; NAME_BYTES] {
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = self.hash;
-        let [w, x, y, z] = self.record.to_be_bytes();
-        [a, b, c, d, e, f, g, h, i, j, k, l, self.role as u8, w, x, y, z]
+        pack(&[&self.hash, &[self.role as u8], &self.record.to_be_bytes()])
     }
 
     pub(super) fn from_bytes(bytes: &[u8; NAME_BYTES]) -> Self {
-        let [a, b, c, d, e, f, g, h, i, j, k, l, role, w, x, y, z] = *bytes;
-        let role = match role {
-            0 => Role::Own,
-            1 => Role::Parent,
-            _ => Role::Reference,
-        };
-        let hash = [a, b, c, d, e, f, g, h, i, j, k, l];
-        Self { hash, role, record: u32::from_be_bytes([w, x, y, z]) }
+        let [role] = part(bytes, HASH_BYTES);
+        let (hash, record) = (part(bytes, 0), u32_at(bytes, HASH_BYTES + 1));
+        Self { hash, role: Role::from_byte(role), record }
     }
 }
 
@@ -125,8 +129,8 @@ impl Reader<'_> {
         let Range { mut start, end } = self.lines.range.clone();
         let mut number = 2;
         while start < end {
-            let part = Part::new(self.lines.file, start..end);
-            let mut scan = Scan::new(part, start, &SHAPE).from_line(number);
+            let rest = Part::new(self.lines.file, start..end);
+            let mut scan = Scan::new(rest, start, &SHAPE).from_line(number);
             let Some(damaged) = self.sound_lines(&mut scan, &mut start, &mut number, cx)? else {
                 break;
             };
@@ -218,8 +222,8 @@ impl Reader<'_> {
         self.read.findings.add(number, what, Repair::Split);
         let mut at = start;
         for _ in 0..objects {
-            let part = Part::new(self.lines.file, at..next);
-            let mut scan = Scan::new(part, at, &SHAPE);
+            let rest = Part::new(self.lines.file, at..next);
+            let mut scan = Scan::new(rest, at, &SHAPE);
             if let Ok(Some(Item::Object(object))) = scan.next() {
                 at = object.span().end;
                 let pending = Pending::of(object, self.lines.version);
@@ -233,8 +237,8 @@ impl Reader<'_> {
     fn glued(&self, line: Range<u64>) -> Result<Option<u64>> {
         let (mut at, mut objects) = (line.start, 0);
         loop {
-            let part = Part::new(self.lines.file, at..line.end);
-            let mut scan = Scan::new(part, at, &SHAPE);
+            let rest = Part::new(self.lines.file, at..line.end);
+            let mut scan = Scan::new(rest, at, &SHAPE);
             match scan.next() {
                 Ok(Some(Item::Object(object))) => {
                     let is_array = self.is_array(&(at..line.end))?;

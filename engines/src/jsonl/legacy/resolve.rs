@@ -3,6 +3,7 @@
 use forkline_model::EntryId;
 
 use super::super::index::spill_error;
+use super::super::packed::{pack, part, u32_at};
 use super::finding::{Findings, Repair, What};
 use super::reader::{Lines, NAME_BYTES, Name, Read, Role};
 use super::row::{Kind, Link, ROW_BYTES, Row};
@@ -80,27 +81,24 @@ pub(super) struct Ids {
 impl Ids {
     /// Keeps the next id: a UUID as its 16 bytes, any other text as it is.
     fn push(&mut self, id: &str, record: u32) -> Result<()> {
-        let mut bytes = [0; ID_BYTES];
+        let mut padded = [0; ID_BYTES - 5];
         let uuid = uuid::Uuid::parse_str(id).ok().filter(|uuid| uuid.to_string() == id);
         let (tag, text) = match &uuid {
             Some(uuid) => (u8::MAX, uuid.as_bytes().as_slice()),
             None => (u8::try_from(id.len()).unwrap_or(u8::MAX), id.as_bytes()),
         };
-        let [a, b, c, d, first, rest @ ..] = &mut bytes;
-        [*a, *b, *c, *d] = record.to_be_bytes();
-        *first = tag;
-        let place = rest.get_mut(..text.len()).filter(|_| uuid.is_some() || tag < u8::MAX);
+        let place = padded.get_mut(..text.len()).filter(|_| uuid.is_some() || tag < u8::MAX);
         let place = place.ok_or_else(|| Error::LimitExceeded {
             what: format!("an id of {} bytes that is no UUID", id.len()),
         })?;
         place.copy_from_slice(text);
-        let pushed = self.table.push(bytes);
+        let pushed = self.table.push(pack(&[&record.to_be_bytes(), &[tag], &padded]));
         pushed.map_err(|error| spill_error(&self.scratch, error)).map(|_| ())
     }
 
     fn get(&mut self, index: u32) -> Result<EntryId> {
         let bytes = self.table.get(index).map_err(|error| spill_error(&self.scratch, error))?;
-        let [_, _, _, _, tag, rest @ ..] = bytes;
+        let ([tag], rest) = (part(&bytes, 4), part::<{ ID_BYTES - 5 }>(&bytes, 5));
         let text = if tag == u8::MAX {
             let bytes = rest.first_chunk::<16>().copied().unwrap_or_default();
             uuid::Uuid::from_bytes(bytes).to_string()
@@ -113,8 +111,7 @@ impl Ids {
 
     fn record(&mut self, index: u32) -> Result<u32> {
         let bytes = self.table.get(index).map_err(|error| spill_error(&self.scratch, error))?;
-        let [a, b, c, d, ..] = bytes;
-        Ok(u32::from_be_bytes([a, b, c, d]))
+        Ok(u32_at(&bytes, 0))
     }
 }
 
@@ -130,7 +127,7 @@ pub(super) fn resolve(
 ) -> Result<(Tree, Findings)> {
     let Read { rows, names, findings, .. } = read;
     let failed = |error: SpillError| spill_error(lines.scratch, error);
-    let links = link(lines, names.finish().map_err(failed)?)?.finish().map_err(failed)?;
+    let found = link(lines, names.finish().map_err(failed)?)?.finish().map_err(failed)?;
     let scratch = lines.scratch.to_owned();
     let ids_table = Ids { table: Table::new(lines.scratch, IDS_BUDGET), scratch: scratch.clone() };
     // Never read: the tree gets its labels at the end.
@@ -149,7 +146,7 @@ pub(super) fn resolve(
         findings,
         label_records: Tape::new(lines.scratch, LABELS_BUDGET),
     };
-    resolver.all(links, ids, cx)?;
+    resolver.all(found, ids, cx)?;
     let labels = resolver.labels()?;
     resolver.tree.labels = labels;
     Ok((resolver.tree, resolver.findings))
@@ -158,7 +155,7 @@ pub(super) fn resolve(
 /// Joins the ids with the records that have them.
 fn link(lines: &Lines<'_>, names: Sorted<NAME_BYTES>) -> Result<Sorter<LINK_BYTES>> {
     let failed = |error: SpillError| spill_error(lines.scratch, error);
-    let mut links = Sorter::new(lines.scratch, LINKS_BUDGET);
+    let mut found = Sorter::new(lines.scratch, LINKS_BUDGET);
     let mut owner = None;
     for name in names {
         let name = Name::from_bytes(&name.map_err(failed)?);
@@ -167,24 +164,19 @@ fn link(lines: &Lines<'_>, names: Sorted<NAME_BYTES>) -> Result<Sorter<LINK_BYTE
             (Role::Own, None) => owner = Some((name.hash, name.record)),
             (_, None) => {}
             (role, Some(target)) => {
-                let [a, b, c, d] = name.record.to_be_bytes();
-                let [w, x, y, z] = u32::to_be_bytes(target);
-                links.push([a, b, c, d, role as u8, w, x, y, z]).map_err(failed)?;
+                let link =
+                    pack(&[&name.record.to_be_bytes(), &[role as u8], &u32::to_be_bytes(target)]);
+                found.push(link).map_err(failed)?;
             }
         }
     }
-    Ok(links)
+    Ok(found)
 }
 
 /// A link as it comes sorted by the record that has it.
-fn read_link(bytes: [u8; LINK_BYTES]) -> (u32, Role, u32) {
-    let [a, b, c, d, role, w, x, y, z] = bytes;
-    let role = match role {
-        0 => Role::Own,
-        1 => Role::Parent,
-        _ => Role::Reference,
-    };
-    (u32::from_be_bytes([a, b, c, d]), role, u32::from_be_bytes([w, x, y, z]))
+fn read_link(bytes: &[u8; LINK_BYTES]) -> (u32, Role, u32) {
+    let [role] = part(bytes, 4);
+    (u32_at(bytes, 0), Role::from_byte(role), u32_at(bytes, 5))
 }
 
 struct Resolver {
@@ -203,11 +195,11 @@ impl Resolver {
             }
             let mut row = self.tree.row(index)?;
             while let Some(link) = links.next_if(|link| match link {
-                Ok(link) => read_link(*link).0 == index,
+                Ok(link) => read_link(link).0 == index,
                 Err(_) => true,
             }) {
                 let link = link.map_err(|error| spill_error(&self.tree.scratch, error))?;
-                let (_, role, target) = read_link(link);
+                let (_, role, target) = read_link(&link);
                 match role {
                     Role::Own => {
                         row.kind = Kind::Repeated;
@@ -345,29 +337,29 @@ impl Resolver {
             let Some(target) = row.reference.index() else { continue };
             let target = self.tree.row(target)?.entry;
             if target > 0 {
-                let [a, b, c, d] = target.to_be_bytes();
-                let [w, x, y, z] = record.to_be_bytes();
-                let event = [a, b, c, d, w, x, y, z, u8::from(row.kind == Kind::Label)];
+                let is_set = u8::from(row.kind == Kind::Label);
+                let event = pack(&[&target.to_be_bytes(), &record.to_be_bytes(), &[is_set]]);
                 events.push(event).map_err(failed)?;
             }
         }
         let mut labels = Sorter::<LABEL_BYTES>::new(&scratch, LABELS_BUDGET);
         // The target that is looked at, and the first and last record of its label.
-        let mut target = [0; 4];
-        let mut label: Option<([u8; 4], [u8; 4])> = None;
-        let mut leave = |[a, b, c, d]: [u8; 4], label: Option<([u8; 4], [u8; 4])>| match label {
-            Some(([i, j, k, l], [w, x, y, z])) => {
-                labels.push([i, j, k, l, a, b, c, d, w, x, y, z]).map_err(failed)
+        let mut target = 0;
+        let mut label = None;
+        let mut leave = |target: u32, label: Option<(u32, u32)>| match label {
+            Some((first, last)) => {
+                let parts = [first, target, last].map(u32::to_be_bytes);
+                labels.push(pack(&parts.each_ref().map(<[u8; 4]>::as_slice))).map_err(failed)
             }
             None => Ok(()),
         };
         for event in events.finish().map_err(failed)? {
-            let [a, b, c, d, w, x, y, z, is_set] = event.map_err(failed)?;
-            if target != [a, b, c, d] {
+            let event = event.map_err(failed)?;
+            let (of, record, [is_set]) = (u32_at(&event, 0), u32_at(&event, 4), part(&event, 8));
+            if target != of {
                 leave(target, label.take())?;
-                target = [a, b, c, d];
+                target = of;
             }
-            let record = [w, x, y, z];
             label = (is_set == 1).then(|| (label.map_or(record, |(first, _)| first), record));
         }
         leave(target, label)?;
@@ -377,6 +369,5 @@ impl Resolver {
 
 /// A label that is left: the target's seq, and the record that has the text.
 pub(super) fn read_label(bytes: [u8; LABEL_BYTES]) -> (u32, u32) {
-    let [_, _, _, _, a, b, c, d, w, x, y, z] = bytes;
-    (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([w, x, y, z]))
+    (u32_at(&bytes, 4), u32_at(&bytes, 8))
 }

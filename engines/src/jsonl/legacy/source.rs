@@ -133,7 +133,9 @@ impl LegacySource {
         let copied = |span, members: &[(&str, usize)]| {
             bytes.object(span, &SHAPE, |object| {
                 let mut pieces = Pieces::default();
-                members.iter().for_each(|(name, index)| pieces.copied(name, object, *index));
+                for (name, index) in members {
+                    pieces.copied(name, object, *index);
+                }
                 pieces
             })
         };
@@ -162,50 +164,49 @@ impl LegacySource {
         config.0.push(Piece::Text("}".to_owned()));
         Ok(Some(config))
     }
+}
 
-    /// Contract §3.1: checks the lane and marks the path of a branch fork. Tells the seq of the
-    /// selected tip, 0 for null.
-    fn select(
-        &self,
-        tree: &mut Tree,
-        branch: &BranchName,
-        named: (Option<&EntryId>, Option<u32>),
-        position: Position,
-        is_lane: bool,
-    ) -> Result<u32> {
-        if branch.as_str() != MAIN {
-            return Err(ModelError::UnknownBranch { branch: branch.clone() }.into());
+/// Contract §3.1: checks the lane and marks the path of a branch fork. Tells the seq of the
+/// selected tip, 0 for null.
+fn select(
+    tree: &mut Tree,
+    branch: &BranchName,
+    named: (Option<&EntryId>, Option<u32>),
+    position: Position,
+    is_lane: bool,
+) -> Result<u32> {
+    if branch.as_str() != MAIN {
+        return Err(ModelError::UnknownBranch { branch: branch.clone() }.into());
+    }
+    if !is_lane {
+        return Err(ModelError::NotALane { branch: branch.clone() }.into());
+    }
+    let mut next = tree.last;
+    let (mut tip, mut is_found) = (0, named.0.is_none());
+    let mut is_before = position == Position::Before;
+    while let Some(index) = next {
+        let mut row = tree.row(index)?;
+        next = row.parent.index();
+        if !row.kind.is_entry() {
+            continue;
         }
-        if !is_lane {
-            return Err(ModelError::NotALane { branch: branch.clone() }.into());
+        is_found |= named.1 == Some(index);
+        if !is_found {
+            continue;
         }
-        let mut next = tree.last;
-        let (mut tip, mut is_found) = (0, named.0.is_none());
-        let mut is_before = position == Position::Before;
-        while let Some(index) = next {
-            let mut row = tree.row(index)?;
-            next = row.parent.index();
-            if !row.kind.is_entry() {
-                continue;
-            }
-            is_found |= named.1 == Some(index);
-            if !is_found {
-                continue;
-            }
-            if std::mem::take(&mut is_before) {
-                continue;
-            }
-            tip = tip.max(row.entry);
-            row.is_selected = true;
-            tree.set_row(index, row)?;
+        if std::mem::take(&mut is_before) {
+            continue;
         }
-        match (is_found, named.0) {
-            (false, Some(entry)) => {
-                let (branch, entry) = (branch.clone(), entry.clone());
-                Err(ModelError::EntryNotOnBranch { branch, entry }.into())
-            }
-            _ => Ok(tip),
+        tip = tip.max(row.entry);
+        row.is_selected = true;
+        tree.set_row(index, row)?;
+    }
+    match (is_found, named.0) {
+        (false, Some(entry)) => {
+            let (branch, entry) = (branch.clone(), entry.clone());
+            Err(ModelError::EntryNotOnBranch { branch, entry }.into())
         }
+        _ => Ok(tip),
     }
 }
 
@@ -226,7 +227,7 @@ impl Source for LegacySource {
             },
             Scope::Branch { branch, entry, position } => {
                 let named = (entry.as_ref(), wanted);
-                self.select(&mut tree, branch, named, *position, config.is_some())?
+                select(&mut tree, branch, named, *position, config.is_some())?
             }
         };
         let name = match tree.info {

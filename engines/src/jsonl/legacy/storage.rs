@@ -206,10 +206,10 @@ fn structure(handle: Arc<dyn FileHandle>, path: &Path, cx: &Context) -> Result<(
     let FirstLine::Current(header) = header::read(&*handle, path)? else {
         unreachable!("a header of format 4 was written");
     };
-    let start = header.end;
+    let behind_header = header.end;
     let file = SessionFile { handle, header };
     let structure = open::read_structure(&file, path, stat.len, cx)?;
-    Ok((Opened { handle: file.handle, structure, len: stat.len }, start))
+    Ok((Opened { handle: file.handle, structure, len: stat.len }, behind_header))
 }
 
 /// Appends to a file.
@@ -285,9 +285,9 @@ impl Storage for LegacyStorage {
     }
 
     fn stats(&self) -> Result<Stats> {
-        let state = self.state();
-        let mut stats = state.inner.stats()?;
-        if let Some(legacy) = &state.legacy {
+        let guard = self.state();
+        let mut stats = guard.inner.stats()?;
+        if let Some(legacy) = &guard.legacy {
             stats.usage.add(&legacy.imported);
         }
         Ok(stats)
