@@ -97,7 +97,14 @@ impl Reference {
     /// Nothing yet.
     pub fn new(setup: Setup) -> Self {
         let world = Arc::new(World::new(setup.audit));
-        Self { setup, world, step: 0, known: Vec::new(), refused: Vec::new(), tickets: BTreeMap::new() }
+        Self {
+            setup,
+            world,
+            step: 0,
+            known: Vec::new(),
+            refused: Vec::new(),
+            tickets: BTreeMap::new(),
+        }
     }
 
     /// Runs an operation on the model and remembers what the generator needs.
