@@ -18,6 +18,12 @@ pub trait Source: Send {
     /// The source's metadata.
     fn metadata(&self) -> &Metadata;
 
+    /// Whether the captured instant holds whatever happens to the source from now on. One that
+    /// does not is planned before [`Milestone::Captured`] is told, and is not read after it.
+    fn is_held(&self) -> bool {
+        true
+    }
+
     /// Validates the options against the captured instant and selects the rows.
     ///
     /// # Errors
@@ -161,10 +167,11 @@ pub(crate) fn run(
     let reservation = core.registry().reserve(&id)?;
     cx.reached(Milestone::Reserved)?;
     let mut source = capture(cx)?;
+    let early = if source.is_held() { None } else { Some(source.plan(options, core.audit(), cx)) };
     cx.reached(Milestone::Captured)?;
     let metadata = destination_metadata(into, id, source.metadata())?;
     into.require_free(&metadata)?;
-    let plan = source.plan(options, core.audit(), cx)?;
+    let plan = early.unwrap_or_else(|| source.plan(options, core.audit(), cx))?;
     cx.reached(Milestone::Planned)?;
     let mut destination = into.stage(&metadata, cx)?;
     let copied = destination.fill(&mut *source, plan, cx)?;

@@ -149,10 +149,69 @@ fn a_cancelled_fork_leaves_nothing_and_its_id_is_free() {
             let Err(error) = result else { panic!("{at:?}: not cancelled") };
             assert!(matches!(error, forkline_engines::Error::Cancelled), "{at:?}: {error}");
             assert_eq!(files(), before, "{at:?}");
-            assert_eq!(repo.list(&Default::default(), &Context::new()).unwrap().len(), 1);
+            assert_eq!(
+                repo.list(&forkline_engines::ListFilter::default(), &Context::new()).unwrap().len(),
+                1
+            );
             repo.fork(&session, &options, &Context::new()).unwrap();
         }
     }
+}
+
+#[test]
+fn a_name_that_is_taken_meanwhile_is_refused_and_untouched() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = SqliteRepo::per_file(folder.path()).unwrap();
+    let session = filled(&repo);
+    let options = ForkOptions::tree().with_id(SessionId::new("late").unwrap());
+    let taken = folder.path().join("late.sqlite");
+    let before = walk(folder.path());
+    let result = parked(
+        Point::Staged,
+        |cx| repo.fork(&session, &options, cx).map(drop),
+        || std::fs::write(&taken, "somebody else's").unwrap(),
+    );
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), forkline_model::ErrorKind::SessionExists, "{}", error.chain());
+    assert_eq!(std::fs::read(&taken).unwrap(), b"somebody else's");
+    std::fs::remove_file(&taken).unwrap();
+    assert_eq!(walk(folder.path()), before, "no temporary file is left");
+}
+
+#[test]
+fn a_folder_that_goes_meanwhile_means_not_committed() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = there.path().join("sessions");
+    let (from, into) = (SqliteRepo::per_file(here.path()), SqliteRepo::per_file(&root));
+    let (from, into) = (from.unwrap(), into.unwrap());
+    let session = filled(&from);
+    let result = parked(
+        Point::Staged,
+        |cx| into.fork(&session, &ForkOptions::tree(), cx).map(drop),
+        || std::fs::remove_dir(&root).unwrap(),
+    );
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), forkline_model::ErrorKind::NotCommitted, "{}", error.chain());
+    std::fs::create_dir(&root).unwrap();
+    into.fork(&session, &ForkOptions::tree(), &Context::new()).unwrap();
+}
+
+#[test]
+fn a_container_that_is_made_meanwhile_gets_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, into] = layouts(folder.path());
+    let session = filled(&from);
+    let made = parked(
+        Point::Staged,
+        |cx| into.fork(&session, &ForkOptions::tree(), cx).unwrap(),
+        || {
+            let other = SqliteRepo::shared(folder.path().join("all.sqlite")).unwrap();
+            filled(&other).close().unwrap();
+        },
+    );
+    assert_eq!(made.stats().unwrap().message_count, 50);
+    let filter = forkline_engines::ListFilter::default();
+    assert_eq!(into.list(&filter, &Context::new()).unwrap().len(), 2);
 }
 
 fn walk(folder: &std::path::Path) -> Vec<String> {

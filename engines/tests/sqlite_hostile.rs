@@ -297,6 +297,27 @@ fn a_locked_database_is_busy() {
 }
 
 #[test]
+fn a_fork_into_a_locked_container_is_busy_and_leaves_nothing() {
+    let cx = Context::new();
+    let place = place();
+    let container = place.root.join("all");
+    let shared = SqliteRepo::shared(&container).unwrap();
+    let session = filled(&shared, "x");
+    let conn = Connection::open(&container).unwrap();
+    conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let options = ForkOptions::tree().with_id(SessionId::new("y").unwrap());
+    let error = shared.fork(&session, &options, &cx).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{}", error.chain());
+    conn.execute_batch("ROLLBACK").unwrap();
+    for table in ["sessions", "entries", "scalar_values", "branch_entries", "branch_meta"] {
+        let column = if table == "sessions" { "id" } else { "session_id" };
+        let sql = format!("SELECT count(*) FROM {table} WHERE {column} = 'y'");
+        assert_eq!(conn.query_row(&sql, [], |row| row.get::<_, i64>(0)), Ok(0), "{table}");
+    }
+    shared.fork(&session, &options, &cx).unwrap();
+}
+
+#[test]
 fn leftovers_of_the_dead_are_swept_and_those_of_the_living_kept() {
     let place = place();
     let dead = place.root.join(".forkline-abc.sqlite-tmp");

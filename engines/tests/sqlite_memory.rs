@@ -92,17 +92,7 @@ fn build(folder: &Path, shape: Shape) -> SessionRef {
             row.execute(params![id, id, seq]).unwrap();
             meta.execute(params![id, id, seq]).unwrap();
         }
-        let mut value =
-            rows.prepare("INSERT INTO scalar_values VALUES ('source', ?1, ?2, ?3, ?4)").unwrap();
-        let tip = format!("{parent:?}").replace("Some(", "").replace(')', "");
-        value.execute(params!["pi.branch.tip", "main", next(), tip]).unwrap();
-        value.execute(params!["pi.lane.config", "main", next(), "{}"]).unwrap();
-        value.execute(params!["pi.lane.state", "main", next(), "{}"]).unwrap();
-        for number in 0..shape.addresses {
-            // Keys in another order than seqs.
-            let key = format!("{:08x}", number.wrapping_mul(2_654_435_761) & 0xffff_ffff);
-            value.execute(params!["app", format!("{key}-{number}"), next(), "[1,2,3]"]).unwrap();
-        }
+        build_values(&rows, shape, parent.as_deref(), &mut next);
     }
     let messages = shape.entries + shape.branches;
     rows.execute(
@@ -113,6 +103,20 @@ fn build(folder: &Path, shape: Shape) -> SessionRef {
     rows.commit().unwrap();
     conn.close().unwrap();
     at
+}
+
+/// The lane `main`, and application values with keys in another order than seqs.
+fn build_values(rows: &Connection, shape: Shape, tip: Option<&str>, next: &mut dyn FnMut() -> i64) {
+    let mut value =
+        rows.prepare("INSERT INTO scalar_values VALUES ('source', ?1, ?2, ?3, ?4)").unwrap();
+    let tip = format!("{:?}", tip.unwrap());
+    value.execute(params!["pi.branch.tip", "main", next(), tip]).unwrap();
+    value.execute(params!["pi.lane.config", "main", next(), "{}"]).unwrap();
+    value.execute(params!["pi.lane.state", "main", next(), "{}"]).unwrap();
+    for number in 0..shape.addresses {
+        let key = format!("{:08x}", number.wrapping_mul(2_654_435_761) & 0xffff_ffff);
+        value.execute(params!["app", format!("{key}-{number}"), next(), "[1,2,3]"]).unwrap();
+    }
 }
 
 fn signed(number: u64) -> i64 {

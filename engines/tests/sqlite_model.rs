@@ -2,10 +2,12 @@
 //! does, every read gives what the model gives, the derived rows stand a recount, and every fork
 //! is the model's.
 
+use std::path::Path;
+
 use forkline_engines::sqlite::recount;
 use forkline_engines::{
-    Context, CreateOptions, MemoryRepo, Repo, RepoOptions, Session, SqliteRepo, StateRow,
-    SyncCommits,
+    Context, CreateOptions, ListFilter, MemoryRepo, Repo, RepoOptions, Session, SqliteRepo,
+    StateRow, SyncCommits,
 };
 use forkline_model::fork::{Birth, fork};
 use forkline_model::state::State;
@@ -189,6 +191,21 @@ fn forks(state: &State) -> Vec<ForkOptions> {
     all
 }
 
+/// A recount agrees, the session is listed, and once it is deleted nothing of it is left.
+fn gone_when_deleted(repo: &SqliteRepo, session: &Session, root: &Path, is_shared: bool) {
+    let cx = Context::new();
+    let at = session.reference().clone();
+    let found = recount(at.path().unwrap(), &at.metadata.id).unwrap();
+    assert_eq!(found, [] as [String; 0]);
+    session.close().unwrap();
+    assert_eq!(repo.list(&ListFilter::default(), &cx).unwrap(), std::slice::from_ref(&at));
+    repo.delete(&at, &cx).unwrap();
+    assert_eq!(repo.list(&ListFilter::default(), &cx).unwrap(), []);
+    if !is_shared {
+        assert_eq!(std::fs::read_dir(root).unwrap().count(), 0, "nothing is left");
+    }
+}
+
 fn check(commits: &[Vec<Write>], is_shared: bool) {
     let cx = Context::new();
     let folder = tempfile::tempdir().unwrap();
@@ -250,16 +267,7 @@ fn check(commits: &[Vec<Write>], is_shared: bool) {
             }
         }
     }
-    let at = session.reference().clone();
-    let found = recount(at.path().unwrap(), &at.metadata.id).unwrap();
-    assert_eq!(found, [] as [String; 0]);
-    session.close().unwrap();
-    assert_eq!(repo.list(&Default::default(), &cx).unwrap(), [at.clone()]);
-    repo.delete(&at, &cx).unwrap();
-    assert_eq!(repo.list(&Default::default(), &cx).unwrap(), []);
-    if !is_shared {
-        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0, "nothing is left");
-    }
+    gone_when_deleted(&repo, &session, &root, is_shared);
 }
 
 /// The same fork by way of memory: rows leave a stage one by one, and come into one.
@@ -288,7 +296,11 @@ fn same_elsewhere(repo: &SqliteRepo, direct: &Session, model: &State, options: &
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn sessions_are_the_models(

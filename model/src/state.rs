@@ -153,6 +153,12 @@ impl State {
         &self.metadata
     }
 
+    /// The same content under another identity, to compare two forks by what they hold.
+    #[must_use]
+    pub fn with_metadata(self, metadata: Metadata) -> Self {
+        Self { metadata, ..self }
+    }
+
     /// The seq of the next write; [`NEXT_SEQ_EXHAUSTED`] when none is left.
     pub fn next_seq(&self) -> u64 {
         self.next_seq

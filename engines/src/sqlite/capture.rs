@@ -19,8 +19,8 @@ const ATTEMPTS: usize = 5;
 ///
 /// The plan moves the selected rows into the stage at once: what an immutable reader saw counts
 /// only if the file is unchanged after its last read, and a plan must not be taken back. Where
-/// the file did change, another process has begun to write it, and the fork shows the later
-/// instant at which it was pinned again.
+/// the file did change, somebody has begun to write it, and the fork shows the later instant at
+/// which it was pinned again; therefore such a source is planned before its boundary is told.
 pub(super) struct SqliteSource {
     path: PathBuf,
     session: SessionId,
@@ -73,6 +73,10 @@ impl SqliteSource {
 impl Source for SqliteSource {
     fn metadata(&self) -> &Metadata {
         &self.row.metadata
+    }
+
+    fn is_held(&self) -> bool {
+        self.reader.as_ref().is_none_or(Reader::is_snapshot)
     }
 
     fn plan(&mut self, options: &ForkOptions, audit: LaneAudit, cx: &Context) -> Result<Plan> {

@@ -6,7 +6,7 @@
 //! | beside the database | attached as |
 //! |---|---|
 //! | no `-wal`, or an empty one without `-shm` | `immutable=1`: no lock, no side file |
-//! | `-wal` and `-shm` | `mode=ro&readonly_shm=1`, else `mode=ro` |
+//! | `-wal` and `-shm` | `mode=ro`, else `mode=ro&readonly_shm=1` |
 //! | a filled `-wal` alone, or a hot journal | `mode=ro`; the new `-shm` stays |
 //!
 //! An immutable reader does not see what a writer does meanwhile, and a checkpoint under it would
@@ -44,6 +44,8 @@ pub(super) fn writer(path: &Path, sync: SyncCommits) -> Result<Connection> {
     require_file(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(at)?;
+    // More than all statements of commits and reads.
+    conn.set_prepared_statement_cache_capacity(64);
     distrust(&conn).map_err(at)?;
     schema::check(&conn, "main", path)?;
     conn.execute_batch("PRAGMA main.journal_mode = WAL; PRAGMA main.cache_size = -1024")
@@ -144,6 +146,12 @@ impl Sides {
     }
 }
 
+/// How a database with both side files is attached. The first way may move read marks in the
+/// `-shm`, which is no content. The second leaves even those alone, but SQLite keeps one mapping
+/// of a `-shm` for the whole process: as long as it is open, no connection of this process could
+/// write to the container. It is for folders that nobody here can write to anyway.
+const WITH_SIDES: [&str; 2] = ["mode=ro", "mode=ro&readonly_shm=1"];
+
 /// A database attached as `src` to an anonymous one.
 pub(super) struct Reader {
     pub(super) conn: Connection,
@@ -166,7 +174,7 @@ impl Reader {
             return Self::attached(path, &["immutable=1"], Some(before));
         }
         if sides.wal.is_some() && sides.shm.is_some() {
-            return Self::attached(path, &["mode=ro&readonly_shm=1", "mode=ro"], None);
+            return Self::attached(path, &WITH_SIDES, None);
         }
         Self::attached(path, &["mode=ro"], None)
     }
@@ -189,7 +197,7 @@ impl Reader {
         let before = Fingerprint::of(path)?;
         let sides = Sides::of(path);
         if sides.wal.is_some() && sides.shm.is_some() {
-            return Self::attached(path, &["mode=ro&readonly_shm=1", "mode=ro"], None);
+            return Self::attached(path, &WITH_SIDES, None);
         }
         Self::attached(path, &["immutable=1"], sides.are_quiet().then_some(before))
     }
@@ -213,6 +221,11 @@ impl Reader {
     /// The database.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it reads one snapshot of a WAL, which no writer takes away.
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.before.is_none()
     }
 
     /// Whether all that was read is one instant of the source.

@@ -90,7 +90,7 @@ impl Functions {
         failure.unwrap_or_else(|| match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation) => Error::corrupt(
                 &*self.path,
-                format!("session {:?}: a seq is used twice", self.session),
+                format!("session {:?}: an id or a seq is used twice", self.session),
             ),
             _ => failed("copy from", &self.path, error),
         })

@@ -11,7 +11,7 @@ use forkline_model::{Address, EntryHead, Json, Scope, StoreKind};
 use rusqlite::{Connection, Row as SqlRow, params};
 
 use super::commit::{named, refused, signed};
-use super::index::BranchIndex;
+use super::index::{BranchIndex, Indexed};
 use super::open;
 use super::rows::{At, failed};
 use super::schema;
@@ -232,15 +232,21 @@ impl Stage {
         let mut scan = self.conn.prepare(sql).map_err(|error| self.failed(error))?;
         let mut rows = scan.query([]).map_err(|error| self.failed(error))?;
         let mut entries = 0;
-        while let Some(row) = rows.next().map_err(|error| self.failed(error))? {
-            let parent = at.optional_text(row, 1, "parent_id")?;
-            let (id, entry_type) = (at.text(row, 0, "id")?, at.text(row, 3, "type")?);
-            index.append(id, parent, signed(at.number(row, 2, "seq")?), entry_type)?;
-            entries += 1;
-            if entries % ROWS_PER_CHECK == 0 {
-                cx.check()?;
+        index.append_all(|append| {
+            while let Some(row) = rows.next().map_err(|error| self.failed(error))? {
+                append(&Indexed {
+                    id: at.text(row, 0, "id")?,
+                    parent: at.optional_text(row, 1, "parent_id")?,
+                    seq: signed(at.number(row, 2, "seq")?),
+                    entry_type: at.text(row, 3, "type")?,
+                })?;
+                entries += 1;
+                if entries % ROWS_PER_CHECK == 0 {
+                    cx.check()?;
+                }
             }
-        }
+            Ok(())
+        })?;
         let count = |sql| {
             let counted = self.conn.query_row(sql, [], |row| Ok(at.number(row, 0, "count")));
             counted.map_err(|error| self.failed(error))?

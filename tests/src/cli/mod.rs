@@ -4,7 +4,11 @@
 //! or the system refused.
 
 mod fork;
+mod gate;
 mod progress;
+mod replay;
+mod serve;
+mod self_test;
 mod source;
 mod table;
 mod verify;
@@ -37,6 +41,10 @@ struct Arguments {
 enum Command {
     Verify(verify::Arguments),
     Fork(fork::Arguments),
+    Gate(gate::Arguments),
+    Replay(replay::Arguments),
+    Serve(serve::Arguments),
+    SelfTest(self_test::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -45,6 +53,10 @@ pub fn main() -> ExitCode {
     let status = match Arguments::parse().command {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Fork(arguments) => fork::run(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::SelfTest(arguments) => self_test::run(&arguments),
     };
     ExitCode::from(status)
 }

@@ -1,0 +1,198 @@
+//! `forkline gate`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{HOLDS, VIOLATION, progress, trouble};
+use crate::gate::{self, Engines, Options, Outcome, Report};
+use crate::lineup::EngineKind;
+
+/// Sequences of a full run (gate.md, "Numbers of one run").
+const FULL_CASES: u64 = 1_000_000;
+/// The largest trees that are enumerated.
+const ENTRIES_MAX: usize = 5;
+
+const EXAMPLES: &str = "\
+Examples:
+  forkline gate
+      5000 random sequences of 20 to 40 operations, every engine in step with the model
+  forkline gate --cases 200000 --seed 7 --shard 1/4 --junit gate.xml
+      a quarter of a long run, with a report for a CI system
+  forkline gate --engines memory,jsonl --time 60s
+      two engines only, for a minute at most
+  forkline gate --exhaustive
+      every tree of up to 5 entries, every fork point, scope, position and engine pair
+
+After every operation: answers and error kinds, what sessions hold, the bytes of every fork's
+source, what stands in the folders. At the end of a sequence: every session opened anew, forks of
+forks, nothing left behind. A run that did not reach what the coverage table asks for fails too.
+
+Engines work in /dev/shm where there is one (--dir chooses another place): what is found does not
+depend on a disk. The same seed gives the same run, however it is sharded.
+
+Exit status: 0 all holds, 1 a difference or a floor that was missed, 2 wrong call or I/O error.";
+
+/// Random operation sequences over all engines, held against the model after every step
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// How many sequences
+    #[arg(long, value_name = "N", default_value_t = 5000)]
+    cases: u64,
+    /// What decides them; a new one each time unless given
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Which engines
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        default_value = "memory,jsonl,sqlite,sqlite-shared"
+    )]
+    engines: Vec<EngineKind>,
+    /// The longest sequence
+    #[arg(long, value_name = "MAX", default_value_t = gate::OPS_MAX)]
+    ops: usize,
+    /// One part of the sequences, for several machines
+    #[arg(long, value_name = "I/N", default_value = "1/1", value_parser = shard)]
+    shard: (u64, u64),
+    /// How many threads; one for each core unless given
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Stop after this time: 60s, 10m, 2h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+    /// Where engines keep their files
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where the trace of a failure goes
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    trace_dir: PathBuf,
+    /// Every small tree instead of random sequences
+    #[arg(long)]
+    exhaustive: bool,
+    /// A million sequences, and every small tree
+    #[arg(long)]
+    full: bool,
+    /// A JSON object for each run on stdout
+    #[arg(long)]
+    json: bool,
+    /// A report for CI systems
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> u8 {
+    let mut options = Options {
+        cases: if arguments.full { FULL_CASES } else { arguments.cases },
+        seed: arguments.seed.unwrap_or_else(new_seed),
+        ops_max: arguments.ops.max(1),
+        shard: arguments.shard,
+        time: arguments.time,
+        folder: arguments.dir.clone(),
+        ..Options::default()
+    };
+    if let Some(jobs) = arguments.jobs {
+        options.jobs = jobs;
+    }
+    let mut reports = Vec::new();
+    let rounds = [
+        (!arguments.exhaustive || arguments.full, false),
+        (arguments.exhaustive || arguments.full, true),
+    ];
+    for (_, is_exhaustive) in rounds.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+        match round(arguments, &options, is_exhaustive) {
+            Ok(report) => reports.push(report),
+            Err(problem) => return trouble(problem, "forkline gate --help shows examples"),
+        }
+    }
+    if let Some(path) = &arguments.junit {
+        let xml: String = reports.iter().map(Report::junit).collect();
+        if let Err(error) = fs::write(path, xml) {
+            return trouble(format!("cannot write {}: {error}", path.display()), "");
+        }
+    }
+    if reports.iter().all(Report::holds) { HOLDS } else { VIOLATION }
+}
+
+/// One run, reported.
+fn round(arguments: &Arguments, options: &Options, is_exhaustive: bool) -> Result<Report, String> {
+    let roster = Engines(arguments.engines.clone());
+    let template = "{bar:30} {pos}/{len} {elapsed} {wide_msg}";
+    let bar = progress::bar(0, template);
+    let tick = || bar.inc(1);
+    let (name, seed, outcome) = if is_exhaustive {
+        let count = roster.0.len();
+        let outcome = gate::exhaustive(ENTRIES_MAX, count, options, &roster, &tick);
+        ("exhaustive", None, outcome)
+    } else {
+        bar.set_length(options.cases.div_ceil(options.shard.1));
+        ("gate", Some(options.seed), gate::run(options, &roster, &tick))
+    };
+    bar.finish_and_clear();
+    let outcome = outcome.map_err(|error| format!("cannot make a work folder: {error}"))?;
+    let command = keep(&outcome, seed, &arguments.trace_dir)?;
+    let engines = arguments.engines.iter().map(ToString::to_string).collect();
+    let report = Report::new(name, seed, engines, &outcome, command);
+    if arguments.json {
+        let text = serde_json::to_string(&report).map_err(|error| error.to_string())?;
+        println!("{text}");
+    } else {
+        print!("{}", report.text());
+    }
+    Ok(report)
+}
+
+/// Writes the trace of a failure, and gives the command that replays it.
+fn keep(outcome: &Outcome, seed: Option<u64>, folder: &Path) -> Result<Option<String>, String> {
+    let Some(failure) = &outcome.failure else { return Ok(None) };
+    let from = seed.map_or_else(|| "tree".to_owned(), |seed| format!("seed-{seed}"));
+    let path = folder.join(format!("{from}-case-{}.json", failure.case));
+    gate::save(&failure.trace, &path).map_err(|error| error.to_string())?;
+    Ok(Some(format!("forkline replay {}", path.display())))
+}
+
+/// A seed from the clock and the system's randomness, short enough to type.
+fn new_seed() -> u64 {
+    let [.., a, b, c, d] = uuid::Uuid::now_v7().into_bytes();
+    u64::from(u32::from_be_bytes([a, b, c, d]))
+}
+
+fn shard(text: &str) -> Result<(u64, u64), String> {
+    let numbers = text
+        .split_once('/')
+        .and_then(|(nth, count)| Some((nth.parse::<u64>().ok()?, count.parse::<u64>().ok()?)));
+    let fits = numbers.filter(|(nth, count)| (1..=*count).contains(nth));
+    fits.ok_or_else(|| "a shard is I/N with I from 1 to N".to_owned())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600)];
+    let found = units.iter().find_map(|(unit, seconds)| {
+        Some(text.strip_suffix(unit)?.parse::<u64>().ok()?.saturating_mul(*seconds))
+    });
+    found.map(Duration::from_secs).ok_or_else(|| "a time is 60s, 10m or 2h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{duration, shard};
+
+    #[test]
+    fn shards_and_times_are_read_or_refused() {
+        assert_eq!(shard("2/3"), Ok((2, 3)));
+        for wrong in ["0/3", "4/3", "1", "a/b", "1/0"] {
+            assert!(shard(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(duration("60s"), Ok(Duration::from_mins(1)));
+        assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
+        for wrong in ["60", "s", "-1s", "1d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

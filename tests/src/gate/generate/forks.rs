@@ -1,0 +1,106 @@
+//! Forks: scopes, positions, sources and ids, right ones and wrong ones.
+
+use forkline_model::{
+    BranchName, EntryId, ForkRequest, Op, Position, RepoIndex, Scope, SessionId, State, lanes,
+    policy::LaneShape,
+};
+
+use super::{Maker, REPOS, texts};
+
+impl Maker<'_> {
+    pub(super) fn fork(&mut self) -> Op {
+        let request = self.request();
+        Op::Fork { request, open: self.dice.chance(60) }
+    }
+
+    pub(super) fn fork_begin(&mut self) -> Op {
+        let used = self.reference.tickets.keys().next().copied();
+        let ticket = match used {
+            Some(used) if self.dice.chance(5) => used,
+            _ => self.reference.step,
+        };
+        Op::ForkBegin { ticket, request: self.request() }
+    }
+
+    pub(super) fn fork_finish(&mut self) -> Op {
+        let tickets: Vec<u64> = self.reference.tickets.keys().copied().collect();
+        let ticket = self.dice.pick_any(&tickets).copied().unwrap_or(self.reference.step);
+        Op::ForkFinish { ticket, open: self.dice.chance(60) }
+    }
+
+    fn request(&mut self) -> ForkRequest {
+        let (from, source) = match self.dice.below(10) {
+            0..=2 => self.pick_session(|session| session == Some(false)),
+            _ => self.pick_open(),
+        };
+        let into = if self.dice.chance(60) { from } else { self.dice.below(REPOS) };
+        let taken = self.dice.chance(7).then(|| self.taken_id(into)).flatten();
+        let id = match taken.or_else(|| self.refused_id(into)) {
+            Some(id) => id,
+            None => texts::session_id(&mut self.dice, self.reference.step),
+        };
+        ForkRequest {
+            scope: self.scope(from, &source),
+            from,
+            source,
+            into,
+            id,
+            created_at: self.time(),
+            cwd: Some(self.reference.setup.cwd.clone()),
+            closed: self.dice.chance(25),
+        }
+    }
+
+    /// Often the id of a fork that was refused: it is free again.
+    fn refused_id(&mut self, into: RepoIndex) -> Option<SessionId> {
+        let refused: Vec<SessionId> = (self.reference.refused.iter())
+            .filter(|(at, _)| *at == into)
+            .map(|(_, id)| id.clone())
+            .collect();
+        if self.dice.chance(25) { self.dice.pick_any(&refused).cloned() } else { None }
+    }
+
+    fn scope(&mut self, from: RepoIndex, source: &SessionId) -> Scope {
+        let Some(state) = self.state(from, source).cloned() else { return Scope::Tree };
+        let names: Vec<BranchName> = lanes::lanes(&state).into_iter().map(|it| it.branch).collect();
+        if self.dice.chance(if names.is_empty() { 90 } else { 35 }) {
+            return Scope::Tree;
+        }
+        let is_lane = |name: &&BranchName| {
+            forkline_model::Lane::of(&state, name).shape() == LaneShape::Complete
+        };
+        let complete: Vec<BranchName> = names.iter().filter(is_lane).cloned().collect();
+        let pool = if self.dice.chance(85) && !complete.is_empty() { &complete } else { &names };
+        let branch = match self.dice.pick_any(pool) {
+            Some(name) if self.dice.chance(96) => name.clone(),
+            _ => texts::branch(&mut self.dice),
+        };
+        let position = if self.dice.chance(60) { Position::At } else { Position::Before };
+        Scope::Branch { entry: self.fork_point(&state, &branch), branch, position }
+    }
+
+    /// None for the tip; an entry on the path, the root more often than by chance; or one off it.
+    fn fork_point(&mut self, state: &State, branch: &BranchName) -> Option<EntryId> {
+        let tip = state.tip(branch).ok().flatten();
+        let path = tip.iter().flat_map(|tip| state.ancestry(tip));
+        let path: Vec<&EntryId> = path.map(|entry| &entry.id).collect();
+        match self.dice.below(13) {
+            0..=3 => None,
+            4 | 5 => path.last().copied().cloned(),
+            6 => {
+                let all: Vec<EntryId> =
+                    state.entries().values().map(|entry| entry.id.clone()).collect();
+                self.dice.pick_any(&all).cloned()
+            }
+            // The end of another branch, which may be far from this one.
+            12 => {
+                let others = state.branches().into_iter().filter(|other| other != branch);
+                let ends: Vec<EntryId> =
+                    others.filter_map(|other| state.tip(&other).ok().flatten()).collect();
+                self.dice.pick_any(&ends).or(path.last().copied()).cloned()
+            }
+            7 if self.dice.chance(30) => EntryId::new("nothing").ok(),
+            _ => self.dice.pick_any(&path).copied().cloned(),
+        }
+    }
+}
