@@ -5,7 +5,11 @@ use forkline_model::{Answer, BranchName, ReadOp};
 
 pub(super) fn answer(session: &Session, read: &ReadOp) -> Result<Answer> {
     Ok(match read {
-        ReadOp::Metadata => Answer::Metadata(session.metadata().clone()),
+        ReadOp::Metadata => {
+            // The handle keeps its metadata when it is closed; the vocabulary reads open sessions.
+            session.next_seq()?;
+            Answer::Metadata(session.metadata().clone())
+        }
         ReadOp::NextSeq => Answer::NextSeq(session.next_seq()?),
         ReadOp::GetEntries(ids) => Answer::Found(session.get_entries(ids)?),
         ReadOp::GetValue(address) => Answer::Value(session.value(address)?),
