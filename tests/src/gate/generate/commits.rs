@@ -100,7 +100,7 @@ impl Maker<'_> {
             (more(Theme::Stores, 2), Shape::DeleteList),
             (more(Theme::Stores, 3), Shape::RecreateList),
             (4, Shape::Usage),
-            (2, Shape::Reserved),
+            (4, Shape::Reserved),
             (if is_unknown { 45 } else { 0 }, Shape::ClearReserved),
             (2, Shape::LabelOfNothing),
             (1, Shape::Nothing),
@@ -280,9 +280,9 @@ impl Maker<'_> {
             _ => texts::branch(&mut self.dice),
         };
         let value = match self.dice.below(14) {
-            0 => Json::string("no such entry"),
-            1 => texts::json("7"),
-            2 | 3 => tip_value(None),
+            0 | 1 => Json::string("no such entry"),
+            2 => texts::json("7"),
+            3 => tip_value(None),
             _ => tip_value(self.parent(state).as_ref()),
         };
         let address = if self.dice.chance(3) {
