@@ -7,6 +7,8 @@ mod fork;
 mod gate;
 mod progress;
 mod replay;
+mod self_test;
+mod serve;
 mod source;
 mod table;
 mod verify;
@@ -41,6 +43,8 @@ enum Command {
     Fork(fork::Arguments),
     Gate(gate::Arguments),
     Replay(replay::Arguments),
+    Serve(serve::Arguments),
+    SelfTest(self_test::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -51,6 +55,8 @@ pub fn main() -> ExitCode {
         Command::Fork(arguments) => fork::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::SelfTest(arguments) => self_test::run(&arguments),
     };
     ExitCode::from(status)
 }

@@ -6,7 +6,8 @@ use forkline_model::{Answer, BranchName, ReadOp};
 pub(super) fn answer(session: &Session, read: &ReadOp) -> Result<Answer> {
     Ok(match read {
         ReadOp::Metadata => {
-            // The handle keeps its metadata when it is closed; the vocabulary reads open sessions.
+            // A handle says which session it is also when that is closed; as a read it is refused
+            // like all others.
             session.next_seq()?;
             Answer::Metadata(session.metadata().clone())
         }

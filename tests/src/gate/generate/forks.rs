@@ -33,7 +33,7 @@ impl Maker<'_> {
         let (from, source) = self.pick_rich(is_open);
         let into = if self.dice.chance(60) { from } else { self.dice.below(REPOS) };
         let taken = self.dice.chance(7).then(|| self.taken_id(into)).flatten();
-        let id = match taken {
+        let id = match taken.or_else(|| self.refused_id(into)) {
             Some(id) => id,
             None => texts::session_id(&mut self.dice, self.reference.step),
         };
@@ -47,6 +47,15 @@ impl Maker<'_> {
             cwd: Some(self.reference.setup.cwd.clone()),
             closed: self.dice.chance(25),
         }
+    }
+
+    /// Often the id of a fork that was refused: it is free again.
+    fn refused_id(&mut self, into: RepoIndex) -> Option<SessionId> {
+        let refused: Vec<SessionId> = (self.reference.refused.iter())
+            .filter(|(at, _)| *at == into)
+            .map(|(_, id)| id.clone())
+            .collect();
+        if self.dice.chance(25) { self.dice.pick_any(&refused).cloned() } else { None }
     }
 
     fn scope(&mut self, from: RepoIndex, source: &SessionId) -> Scope {
@@ -73,13 +82,20 @@ impl Maker<'_> {
         let tip = state.tip(branch).ok().flatten();
         let path = tip.iter().flat_map(|tip| state.ancestry(tip));
         let path: Vec<&EntryId> = path.map(|entry| &entry.id).collect();
-        match self.dice.below(12) {
+        match self.dice.below(13) {
             0..=3 => None,
             4 | 5 => path.last().copied().cloned(),
             6 => {
                 let all: Vec<EntryId> =
                     state.entries().values().map(|entry| entry.id.clone()).collect();
                 self.dice.pick_any(&all).cloned()
+            }
+            // The end of another branch, which may be far from this one.
+            12 => {
+                let others = state.branches().into_iter().filter(|other| other != branch);
+                let ends: Vec<EntryId> =
+                    others.filter_map(|other| state.tip(&other).ok().flatten()).collect();
+                self.dice.pick_any(&ends).or(path.last().copied()).cloned()
             }
             7 if self.dice.chance(30) => EntryId::new("nothing").ok(),
             _ => self.dice.pick_any(&path).copied().cloned(),

@@ -68,6 +68,8 @@ pub struct Reference {
     step: u64,
     /// Every session that was there at some time.
     known: Vec<(RepoIndex, SessionId)>,
+    /// The destinations of forks that were refused.
+    refused: Vec<(RepoIndex, SessionId)>,
     /// The forks under way.
     tickets: BTreeMap<u64, ForkRequest>,
 }
@@ -98,7 +100,14 @@ impl Reference {
     /// Nothing yet.
     pub fn new(setup: Setup) -> Self {
         let world = Arc::new(World::new(setup.audit));
-        Self { setup, world, step: 0, known: Vec::new(), tickets: BTreeMap::new() }
+        Self {
+            setup,
+            world,
+            step: 0,
+            known: Vec::new(),
+            refused: Vec::new(),
+            tickets: BTreeMap::new(),
+        }
     }
 
     /// Runs an operation on the model and remembers what the generator needs.
@@ -113,6 +122,9 @@ impl Reference {
             }
         };
         match op {
+            Op::Fork { request, .. } | Op::ForkBegin { request, .. } if !is_done => {
+                self.refused.push((request.into, request.id.clone()));
+            }
             Op::Create { repo, id, .. } => remember(*repo, id),
             Op::Fork { request, .. } => remember(request.into, &request.id),
             Op::ForkBegin { ticket, request } if is_done => {
