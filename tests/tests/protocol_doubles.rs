@@ -6,6 +6,7 @@
 //! behind a reader and writer of doubles.
 
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -71,6 +72,9 @@ fn double(number: &Number) -> Number {
 
 // ---- the test ----
 
+/// Nothing can be made here.
+const NO_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
 const OPS: &str = r#"[
     {"create":{"repo":0,"id":"s","cwd":"/w","created_at":1}},
     {"commit":{"repo":0,"session":"s","timestamp":2,"writes":[
@@ -104,7 +108,8 @@ fn numbers_are_judged_as_doubles() {
     let command = format!("'{}' engine", program.display());
     let command = ProtocolCommand::new(&command, Duration::from_mins(1)).expect("it has words");
     let mut driver =
-        ProtocolDriver::start(&command, 1, LaneAudit::Selected, "/w").expect("the engine starts");
+        ProtocolDriver::start(&command, Path::new(NO_FOLDER), 1, LaneAudit::Selected, "/w")
+            .expect("the engine starts");
     let capabilities = driver.capabilities(0);
     assert!(!capabilities.has(Feature::ExactJson) && capabilities.has(Feature::Scopes));
     let ops: Vec<Op> = serde_json::from_str(OPS).expect("they are in the vocabulary");
