@@ -5,6 +5,7 @@
 //! two wrong ones do not agree.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use forkline_engines::RepoOptions;
@@ -171,4 +172,39 @@ fn an_engine_that_holds_sessions_is_refused() {
     let refused = ProtocolDriver::start(&command, folder.path(), 1, LaneAudit::Selected, CWD);
     let fault = refused.err().expect("it is not empty").to_string();
     assert!(fault.contains("{dir}"), "{fault}");
+}
+
+/// The gate against our own engines behind the protocol finds nothing.
+#[test]
+fn the_gate_holds_serve_against_the_model() {
+    let exe = env!("CARGO_BIN_EXE_forkline");
+    for (places, says) in [
+        ("jsonl:{dir}/one sqlite:{dir}/two", "engines: jsonl+sqlite (does not declare Cwd"),
+        ("memory:", "left out"),
+    ] {
+        let gate = Command::new(exe)
+            .args(["gate", "--seed", "5", "--cases", "6", "--call-limit", "60s"])
+            .args(["--engine", &format!("'{exe}' serve --stdio {places}")])
+            .output()
+            .expect("it starts");
+        let report = String::from_utf8_lossy(&gate.stdout);
+        assert_eq!(gate.status.code(), Some(0), "{report}");
+        assert!(report.contains(says), "{report}");
+    }
+}
+
+/// Nobody has to read a trace to learn that he mistyped the command.
+#[test]
+fn a_command_that_is_no_engine_is_a_wrong_call() {
+    for (command, says) in
+        [("/nowhere/engine", "cannot start"), ("false", "exit status: 1"), ("a 'b", "quote")]
+    {
+        let gate = Command::new(env!("CARGO_BIN_EXE_forkline"))
+            .args(["gate", "--cases", "1", "--engine", command])
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&gate.stderr);
+        assert_eq!(gate.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
 }

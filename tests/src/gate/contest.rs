@@ -101,10 +101,10 @@ pub fn play(
         difference: fault.0,
     })?;
     let mut watcher = Watcher::default();
-    let is_strict = |driver: &Box<dyn Driver>| {
-        (0..REPOS).all(|repo| driver.capabilities(repo).has(Feature::StrictAudit))
-    };
-    let audit = if place.audit == LaneAudit::Strict && !drivers.iter().all(is_strict) {
+    let can_be_strict = drivers
+        .iter()
+        .all(|driver| (0..REPOS).all(|repo| driver.capabilities(repo).has(Feature::StrictAudit)));
+    let audit = if place.audit == LaneAudit::Strict && !can_be_strict {
         watcher.left_out(Feature::StrictAudit);
         LaneAudit::Selected
     } else {
