@@ -60,6 +60,13 @@ impl Json {
         self.0.starts_with('{')
     }
 
+    /// For a member that may be left out: one that is there is some, `null` too.
+    pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Self>, D::Error> {
+        Self::deserialize(deserializer).map(Some)
+    }
+
     /// The looser comparison for engines that parse and write again: numbers as doubles, strings
     /// decoded, members of one name merged into the last, member order ignored.
     ///

@@ -47,7 +47,11 @@ pub struct UsageRow {
     /// The numbers, as they came.
     pub usage: Json,
     /// Free details.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "Json::deserialize_present"
+    )]
     pub details: Option<Json>,
     /// The seq of its insert.
     pub seq: Seq,

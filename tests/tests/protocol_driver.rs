@@ -4,6 +4,8 @@
 //! The other process is `forkline serve`; the answers are held against the model too, so that
 //! two wrong ones do not agree.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use forkline_engines::RepoOptions;
@@ -13,6 +15,9 @@ use forkline_model::{Answer, LaneAudit, Metadata, Op, SessionId, World};
 
 const CWD: &str = "/work/\u{e9}";
 const LIMIT: Duration = Duration::from_mins(1);
+
+/// Nothing can be made here.
+const NO_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
 
 /// Every operation, accepted and refused.
 const SEQUENCE: &str = include_str!("protocol/sequence.json");
@@ -32,10 +37,10 @@ fn local(endpoints: &[Endpoint], audit: LaneAudit) -> LocalDriver {
         .expect("the repositories open")
 }
 
-fn served(places: &str, audit: LaneAudit) -> ProtocolDriver {
+fn served(places: &str, folder: &Path, audit: LaneAudit) -> ProtocolDriver {
     let command = format!("'{}' serve --stdio {places}", env!("CARGO_BIN_EXE_forkline"));
     let command = ProtocolCommand::new(&command, LIMIT).expect("it has words");
-    ProtocolDriver::start(&command, 2, audit, CWD).expect("serve starts")
+    ProtocolDriver::start(&command, &folder.join("served"), 2, audit, CWD).expect("serve starts")
 }
 
 /// Without what an engine does not keep.
@@ -64,7 +69,7 @@ fn check(places: [&str; 2], command: &str, audit: LaneAudit) {
     let place = |text: &str| text.replace("{dir}", &folder.path().to_string_lossy());
     let endpoints = places.map(|text| place(text).parse::<Endpoint>().expect("an endpoint"));
     let mut here = local(&endpoints, audit);
-    let mut there = served(command, audit);
+    let mut there = served(command, folder.path(), audit);
     let mut model = World::new(audit);
     for (step, op) in sequence().into_iter().enumerate() {
         if there.capabilities(0).missing_for(&op).is_some() {
@@ -122,7 +127,8 @@ fn sqlite_and_a_shared_container() {
 #[test]
 fn one_process_for_each_repository() {
     let places = ["jsonl:{dir}/one", "jsonl:{dir}/two"];
-    let driver = served("jsonl:{dir}/only", LaneAudit::Selected);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let driver = served("jsonl:{dir}/only", folder.path(), LaneAudit::Selected);
     for repo in 0..2 {
         assert!(!driver.capabilities(repo).has(Feature::Repositories));
         assert!(driver.capabilities(repo).has(Feature::Tickets));
@@ -142,7 +148,7 @@ fn strict_audits_reach_the_engine() {
     )
     .expect("they are in the vocabulary");
     for (audit, is_refused) in [(LaneAudit::Selected, false), (LaneAudit::Strict, true)] {
-        let mut driver = served("memory:", audit);
+        let mut driver = served("memory:", Path::new(NO_FOLDER), audit);
         let answers: Vec<Answer> =
             ops.iter().map(|op| driver.run(op).expect("serve goes on")).collect();
         assert_eq!(matches!(answers.last(), Some(Answer::Error { .. })), is_refused, "{audit:?}");
@@ -163,7 +169,42 @@ fn an_engine_that_holds_sessions_is_refused() {
     let exe = env!("CARGO_BIN_EXE_forkline");
     let command = format!("'{exe}' serve --stdio 'jsonl:{}'", folder.path().display());
     let command = ProtocolCommand::new(&command, LIMIT).expect("it has words");
-    let refused = ProtocolDriver::start(&command, 1, LaneAudit::Selected, CWD);
+    let refused = ProtocolDriver::start(&command, folder.path(), 1, LaneAudit::Selected, CWD);
     let fault = refused.err().expect("it is not empty").to_string();
     assert!(fault.contains("{dir}"), "{fault}");
+}
+
+/// The gate against our own engines behind the protocol finds nothing.
+#[test]
+fn the_gate_holds_serve_against_the_model() {
+    let exe = env!("CARGO_BIN_EXE_forkline");
+    for (places, says) in [
+        ("jsonl:{dir}/one sqlite:{dir}/two", "engines: jsonl+sqlite (does not declare Cwd"),
+        ("memory:", "left out"),
+    ] {
+        let gate = Command::new(exe)
+            .args(["gate", "--seed", "5", "--cases", "6", "--call-limit", "60s"])
+            .args(["--engine", &format!("'{exe}' serve --stdio {places}")])
+            .output()
+            .expect("it starts");
+        let report = String::from_utf8_lossy(&gate.stdout);
+        assert_eq!(gate.status.code(), Some(0), "{report}");
+        assert!(report.contains(says), "{report}");
+    }
+}
+
+/// Nobody has to read a trace to learn that he mistyped the command.
+#[test]
+fn a_command_that_is_no_engine_is_a_wrong_call() {
+    for (command, says) in
+        [("/nowhere/engine", "cannot start"), ("false", "exit status: 1"), ("a 'b", "quote")]
+    {
+        let gate = Command::new(env!("CARGO_BIN_EXE_forkline"))
+            .args(["gate", "--cases", "1", "--engine", command])
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&gate.stderr);
+        assert_eq!(gate.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
 }

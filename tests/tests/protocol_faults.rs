@@ -1,10 +1,11 @@
 //! A program that does not keep to the protocol ends the run with a message that names the
 //! call; it never holds the gate up, and is never taken for an engine that answers.
 
+use std::path::Path;
 use std::time::Duration;
 
 use forkline_gate::driver::{Driver, Fault};
-use forkline_gate::protocol::{ProtocolCommand, ProtocolDriver, protocol_lineup};
+use forkline_gate::protocol::{ProtocolCommand, ProtocolDriver};
 use forkline_model::{LaneAudit, Op, SessionId};
 
 /// Of a program that answers.
@@ -12,11 +13,14 @@ const LONG: Duration = Duration::from_mins(1);
 /// Of one that does not.
 const SHORT: Duration = Duration::from_millis(200);
 
+/// Nothing can be made here.
+const NO_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
 const WELCOME: &str = r#"{"id":1,"ok":{"protocol":1,"engine":"odd","repositories":[[]]}}"#;
 
 fn start(command: &str, limit: Duration, cwd: &str) -> Result<ProtocolDriver, Fault> {
     let command = ProtocolCommand::new(command, limit).expect("it has words");
-    ProtocolDriver::start(&command, 1, LaneAudit::Selected, cwd)
+    ProtocolDriver::start(&command, Path::new(NO_FOLDER), 1, LaneAudit::Selected, cwd)
 }
 
 fn refused(command: &str, limit: Duration) -> String {
@@ -116,6 +120,8 @@ fn other_versions_and_no_programs_are_refused() {
     assert!(fault.contains("no repository"), "{fault}");
     let fault = refused("/nowhere/no-such-program", LONG);
     assert!(fault.contains("cannot start"), "{fault}");
-    assert!(protocol_lineup("", 2, LONG).is_err());
-    assert!(protocol_lineup("a 'b", 2, LONG).is_err());
+    let fault = refused("cat {dir}", LONG);
+    assert!(fault.contains(NO_FOLDER), "{fault}");
+    assert!(ProtocolCommand::new(" ", LONG).is_err());
+    assert!(ProtocolCommand::new("a 'b", LONG).is_err());
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{HOLDS, VIOLATION, progress, trouble};
-use crate::gate::{self, Engines, Options, Outcome, Report};
+use crate::gate::{self, Engines, Options, Outcome, Report, Roster};
 use crate::lineup::EngineKind;
+use crate::protocol::ProtocolRoster;
 
 /// Sequences of a full run (gate.md, "Numbers of one run").
 const FULL_CASES: u64 = 1_000_000;
@@ -23,6 +24,8 @@ Examples:
       a quarter of a long run, with a report for a CI system
   forkline gate --engines memory,jsonl --time 60s
       two engines only, for a minute at most
+  forkline gate --engine 'my-engine --folder {dir}' --cases 1000
+      an engine of your own: a program that speaks the protocol of tests/PROTOCOL.md
   forkline gate --exhaustive
       every tree of up to 5 entries, every fork point, scope, position and engine pair
 
@@ -53,6 +56,12 @@ pub(super) struct Arguments {
         default_value = "memory,jsonl,sqlite,sqlite-shared"
     )]
     engines: Vec<EngineKind>,
+    /// A program that speaks the engine protocol, instead of our engines; {dir} is a fresh folder
+    #[arg(long, value_name = "CMD", conflicts_with = "engines")]
+    engine: Option<String>,
+    /// What one call of that program may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    call_limit: Duration,
     /// The longest sequence
     #[arg(long, value_name = "MAX", default_value_t = gate::OPS_MAX)]
     ops: usize,
@@ -98,13 +107,17 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
     if let Some(jobs) = arguments.jobs {
         options.jobs = jobs;
     }
+    let field = match Field::new(arguments) {
+        Ok(field) => field,
+        Err(problem) => return trouble(problem, "forkline gate --help shows examples"),
+    };
     let mut reports = Vec::new();
     let rounds = [
         (!arguments.exhaustive || arguments.full, false),
         (arguments.exhaustive || arguments.full, true),
     ];
     for (_, is_exhaustive) in rounds.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-        match round(arguments, &options, is_exhaustive) {
+        match round(arguments, &field, &options, is_exhaustive) {
             Ok(report) => reports.push(report),
             Err(problem) => return trouble(problem, "forkline gate --help shows examples"),
         }
@@ -118,25 +131,57 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
     if reports.iter().all(Report::holds) { HOLDS } else { VIOLATION }
 }
 
+/// Who runs, and how a failure of theirs is run again.
+struct Field {
+    roster: Box<dyn Roster>,
+    names: Vec<String>,
+    /// What `forkline replay` needs besides the trace.
+    replay: String,
+}
+
+impl Field {
+    fn new(arguments: &Arguments) -> Result<Self, String> {
+        let Some(command) = &arguments.engine else {
+            let names = arguments.engines.iter().map(ToString::to_string).collect();
+            let roster = Box::new(Engines(arguments.engines.clone()));
+            return Ok(Self { roster, names, replay: String::new() });
+        };
+        let roster = ProtocolRoster::new(command, arguments.call_limit);
+        let roster = roster.map_err(|error| error.to_string())?;
+        let folder = gate::work_folder(arguments.dir.as_deref());
+        let folder = folder.map_err(|error| format!("cannot make a work folder: {error}"))?;
+        let probed = roster.probe(folder.path()).map_err(|fault| fault.0)?;
+        // The seconds of a limit are those that it was given in.
+        let limit = arguments.call_limit.as_secs();
+        let quoted = command.replace('\'', r"'\''");
+        let replay = format!(" --engine '{quoted}' --call-limit {limit}s");
+        Ok(Self { roster: Box::new(roster), names: vec![probed.to_string()], replay })
+    }
+}
+
 /// One run, reported.
-fn round(arguments: &Arguments, options: &Options, is_exhaustive: bool) -> Result<Report, String> {
-    let roster = Engines(arguments.engines.clone());
+fn round(
+    arguments: &Arguments,
+    field: &Field,
+    options: &Options,
+    is_exhaustive: bool,
+) -> Result<Report, String> {
+    let roster = &*field.roster;
     let template = "{bar:30} {pos}/{len} {elapsed} {wide_msg}";
     let bar = progress::bar(0, template);
     let tick = || bar.inc(1);
     let (name, seed, outcome) = if is_exhaustive {
-        let count = roster.0.len();
-        let outcome = gate::exhaustive(ENTRIES_MAX, count, options, &roster, &tick);
+        let count = field.names.len();
+        let outcome = gate::exhaustive(ENTRIES_MAX, count, options, roster, &tick);
         ("exhaustive", None, outcome)
     } else {
         bar.set_length(options.cases.div_ceil(options.shard.1));
-        ("gate", Some(options.seed), gate::run(options, &roster, &tick))
+        ("gate", Some(options.seed), gate::run(options, roster, &tick))
     };
     bar.finish_and_clear();
     let outcome = outcome.map_err(|error| format!("cannot make a work folder: {error}"))?;
-    let command = keep(&outcome, seed, &arguments.trace_dir)?;
-    let engines = arguments.engines.iter().map(ToString::to_string).collect();
-    let report = Report::new(name, seed, engines, &outcome, command);
+    let command = keep(&outcome, seed, field, &arguments.trace_dir)?;
+    let report = Report::new(name, seed, field.names.clone(), &outcome, command);
     if arguments.json {
         let text = serde_json::to_string(&report).map_err(|error| error.to_string())?;
         println!("{text}");
@@ -147,12 +192,22 @@ fn round(arguments: &Arguments, options: &Options, is_exhaustive: bool) -> Resul
 }
 
 /// Writes the trace of a failure, and gives the command that replays it.
-fn keep(outcome: &Outcome, seed: Option<u64>, folder: &Path) -> Result<Option<String>, String> {
+fn keep(
+    outcome: &Outcome,
+    seed: Option<u64>,
+    field: &Field,
+    folder: &Path,
+) -> Result<Option<String>, String> {
     let Some(failure) = &outcome.failure else { return Ok(None) };
     let from = seed.map_or_else(|| "tree".to_owned(), |seed| format!("seed-{seed}"));
     let path = folder.join(format!("{from}-case-{}.json", failure.case));
-    gate::save(&failure.trace, &path).map_err(|error| error.to_string())?;
-    Ok(Some(format!("forkline replay {}", path.display())))
+    let mut trace = failure.trace.clone();
+    if !field.replay.is_empty() {
+        // The names are another program's: without it, a trace is for all of ours.
+        trace.engines.clear();
+    }
+    gate::save(&trace, &path).map_err(|error| error.to_string())?;
+    Ok(Some(format!("forkline replay {}{}", path.display(), field.replay)))
 }
 
 /// A seed from the clock and the system's randomness, short enough to type.
@@ -169,7 +224,7 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
     fits.ok_or_else(|| "a shard is I/N with I from 1 to N".to_owned())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600)];
     let found = units.iter().find_map(|(unit, seconds)| {
         Some(text.strip_suffix(unit)?.parse::<u64>().ok()?.saturating_mul(*seconds))

@@ -158,16 +158,24 @@ impl Capabilities {
     /// nothing where there are no lines.
     pub fn missing_for(&self, op: &Op) -> Option<Feature> {
         let needed = match op {
-            Op::List { .. } => Some(Feature::Listing),
-            Op::Delete { .. } => Some(Feature::Delete),
-            Op::Mutate { .. } => Some(Feature::Scopes),
-            Op::ForkBegin { .. } | Op::ForkFinish { .. } => Some(Feature::Tickets),
-            Op::Fork { request, .. } if request.from != request.into => Some(Feature::Repositories),
-            Op::Fork { request, .. } if request.closed => Some(Feature::ClosedForks),
-            _ => None,
+            Op::List { .. } => vec![Feature::Listing],
+            Op::Delete { .. } => vec![Feature::Delete],
+            Op::Mutate { .. } => vec![Feature::Scopes],
+            Op::ForkFinish { .. } => vec![Feature::Tickets],
+            Op::Fork { request, .. } => needed_for(request),
+            Op::ForkBegin { request, .. } => {
+                needed_for(request).into_iter().chain([Feature::Tickets]).collect()
+            }
+            _ => Vec::new(),
         };
-        needed.filter(|feature| !self.has(*feature))
+        needed.into_iter().find(|feature| !self.has(*feature))
     }
+}
+
+fn needed_for(request: &ForkRequest) -> Vec<Feature> {
+    let crosses = (request.from != request.into).then_some(Feature::Repositories);
+    let is_closed = request.closed.then_some(Feature::ClosedForks);
+    crosses.into_iter().chain(is_closed).collect()
 }
 
 /// Files with their bytes at one moment.

@@ -1,5 +1,6 @@
 //! One sequence of operations, the model and all engines in step.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +13,7 @@ use forkline_model::{
 use super::coverage::{Tally, Watcher};
 use super::generate::REPOS;
 use super::judge::{Judge, Violation};
-use crate::driver::{Driver, Fault, LocalDriver};
+use crate::driver::{Driver, Fault, Feature, LocalDriver};
 use crate::lineup::EngineKind;
 
 /// Every so many steps all open sessions are examined, not only the touched ones.
@@ -99,10 +100,20 @@ pub fn play(
         op: "setting up".to_owned(),
         difference: fault.0,
     })?;
+    let mut watcher = Watcher::default();
+    let can_be_strict = drivers
+        .iter()
+        .all(|driver| (0..REPOS).all(|repo| driver.capabilities(repo).has(Feature::StrictAudit)));
+    let audit = if place.audit == LaneAudit::Strict && !can_be_strict {
+        watcher.left_out(Feature::StrictAudit);
+        LaneAudit::Selected
+    } else {
+        place.audit
+    };
     let mut contest = Contest {
-        world: World::new(place.audit),
+        world: World::new(audit),
         judges: drivers.into_iter().map(Judge::new).collect(),
-        watcher: Watcher::default(),
+        watcher,
         step: 0,
         tickets: Vec::new(),
         cwd: place.cwd,
@@ -129,11 +140,12 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// One operation on the model and on every driver.
-    fn op(&mut self, op: &Op) -> Result<Answer, Violation> {
-        if let Some(feature) = self.judges.iter().find_map(|judge| judge.can_run(op).err()) {
+    /// One operation on the model and on every driver; none where one of them has no such thing.
+    fn op(&mut self, op: &Op) -> Result<Option<Answer>, Violation> {
+        let asked = from_where_it_is(op, &self.world);
+        if let Some(feature) = self.judges.iter().find_map(|judge| judge.can_run(&asked).err()) {
             self.watcher.left_out(feature);
-            return Ok(Answer::Done);
+            return Ok(None);
         }
         self.watcher.before(&self.world, op);
         let expected = self.world.run(op);
@@ -152,7 +164,7 @@ impl Contest<'_> {
             judge.step(self.step, op, &expected, &self.world)?;
         }
         self.step += 1;
-        Ok(expected)
+        Ok(Some(expected))
     }
 
     fn sessions(&self, wanted: impl Fn(bool) -> bool) -> Vec<(RepoIndex, SessionId)> {
@@ -269,7 +281,7 @@ impl Contest<'_> {
             cwd: Some(self.cwd.to_owned()),
             closed: false,
         };
-        Ok(self.op(&Op::Fork { request, open: true })? == Answer::Done)
+        Ok(self.op(&Op::Fork { request, open: true })? == Some(Answer::Done))
     }
 
     fn same(
@@ -283,6 +295,19 @@ impl Contest<'_> {
         }
         Ok(())
     }
+}
+
+/// The operation with what it asks of an engine in it: a fork whose source is closed reads it at
+/// its place, whether it says so or not.
+fn from_where_it_is<'a>(op: &'a Op, world: &World) -> Cow<'a, Op> {
+    let mut asked = Cow::Borrowed(op);
+    if let Op::Fork { request, .. } | Op::ForkBegin { request, .. } = op
+        && world.session(request.from, &request.source).is_some_and(|source| !source.is_open())
+        && let Op::Fork { request, .. } | Op::ForkBegin { request, .. } = asked.to_mut()
+    {
+        request.closed = true;
+    }
+    asked
 }
 
 /// A complete lane of the state, before its tip.

@@ -32,4 +32,4 @@ pub use machine::Machine;
 pub use report::Report;
 pub use run::{Failure, OPS_MAX, OPS_MIN, Options, Outcome, operations, run, work_folder};
 pub use simplify::simplify;
-pub use trace::{TraceError, load, replay, save, to_text};
+pub use trace::{TraceError, load, replay, replay_on, save, to_text};

@@ -60,8 +60,10 @@ impl Report {
             operations: (failure.trace.ops.len(), failure.found_ops),
             command: command.unwrap_or_default(),
         });
-        // Every tree is a case of its own: there is nothing left to chance, and no floor.
-        let has_floors = seed.is_some() && failure.is_none();
+        // Every tree is a case of its own: there is nothing left to chance, and no floor. Nor is
+        // there one where operations were left out that an engine does not have.
+        let left_out = &outcome.tally.left_out;
+        let has_floors = seed.is_some() && failure.is_none() && left_out.is_empty();
         let missed = if has_floors { outcome.tally.missed() } else { Vec::new() };
         Self {
             name,

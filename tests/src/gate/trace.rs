@@ -97,12 +97,7 @@ pub fn replay(
     path: &Path,
     folder: &Path,
 ) -> Result<Result<Tally, Violation>, TraceError> {
-    let cwd = cwd_of(&trace.ops);
-    let run = |roster: &dyn Roster, shift: usize| {
-        let folder = folder.join(shift.to_string());
-        let place = Place { folder: &folder, audit: trace.lane_audit, cwd: &cwd, shift };
-        play(&trace.ops, roster, &place, &AtomicUsize::new(0))
-    };
+    let run = |roster: &dyn Roster, shift| replay_on(trace, roster, shift, folder);
     if trace.engines.is_empty() {
         let engines = Engines(EngineKind::ALL.to_vec());
         let shifts: Result<Vec<Tally>, Violation> =
@@ -121,4 +116,19 @@ pub fn replay(
         kinds.push(last);
     }
     Ok(run(&Named(kinds), 0))
+}
+
+/// Runs a trace on engines of the caller's, whatever it names.
+///
+/// # Errors
+/// The first difference.
+pub fn replay_on(
+    trace: &Trace,
+    roster: &dyn Roster,
+    shift: usize,
+    folder: &Path,
+) -> Result<Tally, Violation> {
+    let (cwd, folder) = (cwd_of(&trace.ops), folder.join(shift.to_string()));
+    let place = Place { folder: &folder, audit: trace.lane_audit, cwd: &cwd, shift };
+    play(&trace.ops, roster, &place, &AtomicUsize::new(0))
 }

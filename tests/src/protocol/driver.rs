@@ -1,7 +1,7 @@
 //! The asking side: a program that speaks the protocol, as a driver of the gate.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forkline_model::{
     Answer, ErrorKind, ForkRequest, Json, LaneAudit, Metadata, Op, ReadOp, RepoIndex, SessionId,
@@ -35,7 +35,8 @@ pub struct ProtocolDriver {
 }
 
 impl ProtocolDriver {
-    /// Starts the program and greets it. `cwd` is what forks get whose source has no working
+    /// Starts the program and greets it. `{dir}` in the command stands for a new folder below
+    /// `folder`, which the caller removes; `cwd` is what forks get whose source has no working
     /// directory.
     ///
     /// # Errors
@@ -43,17 +44,19 @@ impl ProtocolDriver {
     /// not be repeatable, and nobody's sessions are for playing with.
     pub fn start(
         command: &ProtocolCommand,
+        folder: &Path,
         repos: RepoIndex,
         audit: LaneAudit,
         cwd: &str,
     ) -> Result<Self, Fault> {
         let hello =
             Hello { protocol: PROTOCOL_VERSION, lane_audit: audit, cwd: Some(cwd.to_owned()) };
-        let (first, welcome) = greet(command, &hello)?;
+        let (first, welcome) = greet(command, &folder.join("0"), &hello)?;
         let each = welcome.repositories.len();
         let mut processes = vec![first];
         while processes.len() * each < repos {
-            processes.push(greet(command, &hello)?.0);
+            let folder = folder.join(processes.len().to_string());
+            processes.push(greet(command, &folder, &hello)?.0);
         }
         let features = |repo: RepoIndex| {
             let has = welcome.repositories.get(repo % each).cloned().unwrap_or_default();
@@ -294,8 +297,12 @@ impl Driver for ProtocolDriver {
     }
 }
 
-fn greet(command: &ProtocolCommand, hello: &Hello) -> Result<(Process, Welcome), Fault> {
-    let mut process = Process::start(command)?;
+fn greet(
+    command: &ProtocolCommand,
+    folder: &Path,
+    hello: &Hello,
+) -> Result<(Process, Welcome), Fault> {
+    let mut process = Process::start(command, folder)?;
     let op = json!({ "hello": hello }).to_string();
     let welcome = process.call("hello", op, &mut |_| Err(unasked_row()))?;
     let welcome = welcome.map_err(|refusal| Fault::new(format!("hello was refused: {refusal}")))?;

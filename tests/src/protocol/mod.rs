@@ -23,18 +23,14 @@ mod lines;
 mod message;
 mod process;
 mod request;
-
-use std::time::Duration;
-
-use forkline_model::{LaneAudit, RepoIndex};
-
-use crate::driver::{Driver, Fault};
+mod roster;
 
 pub use command::{BadCommand, ProtocolCommand};
 pub use connection::{Connection, OpenRepos, serve};
 pub use driver::ProtocolDriver;
 pub use endpoint::{BadEndpoint, Endpoint, open_all};
 pub use message::{Hello, Optional, ProtocolError, Refusal, RefusalKind, Row, Welcome};
+pub use roster::{Probed, ProtocolRoster};
 
 /// The version of the protocol that this is.
 pub const PROTOCOL_VERSION: u64 = 1;
@@ -44,25 +40,3 @@ pub const PROTOCOL_VERSION: u64 = 1;
 /// A line is held in memory by both sides. 64 MiB is far above any real payload, and an engine
 /// that was fed garbage stops there.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
-
-/// Starts a driver with a lane audit and the working directory of forks whose source has none.
-pub type StartDriver = Box<dyn Fn(LaneAudit, &str) -> Result<Box<dyn Driver>, Fault> + Send + Sync>;
-
-/// Drivers over a program that speaks the protocol: a fresh process for each driver, in a fresh
-/// folder where the command says `{dir}`.
-///
-/// A driver has repositories of the indices below `repos`; `call_limit` is what one call may
-/// take.
-///
-/// # Errors
-/// The command has no program, or a quote that does not end.
-pub fn protocol_lineup(
-    command: &str,
-    repos: RepoIndex,
-    call_limit: Duration,
-) -> Result<StartDriver, BadCommand> {
-    let command = ProtocolCommand::new(command, call_limit)?;
-    Ok(Box::new(move |audit, cwd| {
-        Ok(Box::new(ProtocolDriver::start(&command, repos, audit, cwd)?))
-    }))
-}

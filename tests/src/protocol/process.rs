@@ -4,7 +4,9 @@
 //! nothing nor one that says nothing can hold the caller longer than the limit. A program that
 //! failed once is ended and not asked again.
 
+use std::fs;
 use std::io::{BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -12,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use forkline_model::Json;
 use forkline_model::address::shortened;
-use tempfile::TempDir;
 
 use super::LINE_BYTES_MAX;
 use super::command::ProtocolCommand;
@@ -32,27 +33,21 @@ pub(super) struct Process {
     call_limit: Duration,
     next_id: u64,
     failed: Option<Fault>,
-    // Dropped last: the program's folder.
-    _folder: Option<TempDir>,
 }
 
 /// What a call gave.
 pub(super) type Called = Result<Json, Refusal>;
 
 impl Process {
-    /// Starts the program.
+    /// Starts the program. Where its command asks for a folder, `folder` is made.
     ///
     /// # Errors
-    /// The system does not start it.
-    pub(super) fn start(command: &ProtocolCommand) -> Result<Self, Fault> {
-        let folder = if command.wants_folder() {
-            let made = TempDir::with_prefix("forkline-");
-            Some(made.map_err(|error| Fault::new(format!("cannot make a folder: {error}")))?)
-        } else {
-            None
-        };
-        let path = folder.as_ref().map(|folder| folder.path().to_string_lossy().into_owned());
-        let words = command.words(path.as_deref().unwrap_or_default());
+    /// The system does not start it, or the folder is there already.
+    pub(super) fn start(command: &ProtocolCommand, folder: &Path) -> Result<Self, Fault> {
+        if command.wants_folder() {
+            make_fresh(folder)?;
+        }
+        let words = command.words(&folder.to_string_lossy());
         let (program, arguments) = words.split_first().expect("a command has a word");
         let cannot = |what: &str| Fault::new(format!("cannot start the engine {program}: {what}"));
         let mut child = Command::new(program)
@@ -75,7 +70,6 @@ impl Process {
             call_limit: command.call_limit(),
             next_id: 1,
             failed: None,
-            _folder: folder,
         })
     }
 
@@ -172,6 +166,14 @@ impl Drop for Process {
         }
         self.end();
     }
+}
+
+/// A folder that was not there before.
+fn make_fresh(folder: &Path) -> Result<(), Fault> {
+    let above = folder.parent().map_or(Ok(()), fs::create_dir_all);
+    above
+        .and_then(|()| fs::create_dir(folder))
+        .map_err(|error| Fault::new(format!("cannot make {}: {error}", folder.display())))
 }
 
 fn write_requests(mut stdin: impl Write, requests: &Receiver<String>) {
