@@ -29,8 +29,12 @@ impl Maker<'_> {
     }
 
     fn request(&mut self) -> ForkRequest {
-        let is_open = self.dice.chance(70);
-        let (from, source) = self.pick_rich(is_open);
+        let torn = self.dice.pick_any(&self.reference.torn).cloned();
+        let (from, source) = match self.dice.below(10) {
+            3..=5 if torn.is_some() => torn.expect("it was just seen"),
+            0..=2 => self.pick_rich(false),
+            _ => self.pick_rich(true),
+        };
         let into = if self.dice.chance(60) { from } else { self.dice.below(REPOS) };
         let taken = self.dice.chance(7).then(|| self.taken_id(into)).flatten();
         let id = match taken.or_else(|| self.refused_id(into)) {
@@ -82,7 +86,7 @@ impl Maker<'_> {
         let tip = state.tip(branch).ok().flatten();
         let path = tip.iter().flat_map(|tip| state.ancestry(tip));
         let path: Vec<&EntryId> = path.map(|entry| &entry.id).collect();
-        match self.dice.below(13) {
+        match self.dice.below(14) {
             0..=3 => None,
             4 | 5 => path.last().copied().cloned(),
             6 => {
@@ -90,12 +94,12 @@ impl Maker<'_> {
                     state.entries().values().map(|entry| entry.id.clone()).collect();
                 self.dice.pick_any(&all).cloned()
             }
-            // The end of another branch, which may be far from this one.
-            12 => {
+            // On another branch and not on this one.
+            11 | 12 => {
                 let others = state.branches().into_iter().filter(|other| other != branch);
-                let ends: Vec<EntryId> =
-                    others.filter_map(|other| state.tip(&other).ok().flatten()).collect();
-                self.dice.pick_any(&ends).or(path.last().copied()).cloned()
+                let ends = others.filter_map(|other| state.tip(&other).ok().flatten());
+                let off: Vec<EntryId> = ends.filter(|end| !path.contains(&end)).collect();
+                self.dice.pick_any(&off).or(path.last().copied()).cloned()
             }
             7 if self.dice.chance(30) => EntryId::new("nothing").ok(),
             _ => self.dice.pick_any(&path).copied().cloned(),

@@ -68,6 +68,8 @@ pub struct Reference {
     step: u64,
     /// Every session that was there at some time.
     known: Vec<(RepoIndex, SessionId)>,
+    /// The sessions whose file ends in half a line.
+    torn: Vec<(RepoIndex, SessionId)>,
     /// The destinations of forks that were refused.
     refused: Vec<(RepoIndex, SessionId)>,
     /// The forks under way.
@@ -105,6 +107,7 @@ impl Reference {
             world,
             step: 0,
             known: Vec::new(),
+            torn: Vec::new(),
             refused: Vec::new(),
             tickets: BTreeMap::new(),
         }
@@ -124,6 +127,12 @@ impl Reference {
         match op {
             Op::Fork { request, .. } | Op::ForkBegin { request, .. } if !is_done => {
                 self.refused.push((request.into, request.id.clone()));
+            }
+            Op::TearTail { repo, session, text } if is_done && !text.is_empty() => {
+                self.torn.push((*repo, session.clone()));
+            }
+            Op::Open { repo, session } | Op::Delete { repo, session } if is_done => {
+                self.torn.retain(|(at, id)| at != repo || id != session);
             }
             Op::Create { repo, id, .. } => remember(*repo, id),
             Op::Fork { request, .. } => remember(request.into, &request.id),
