@@ -44,5 +44,5 @@ mod stage;
 mod storage;
 
 pub use recount::{Finding, recount};
-pub use repo::SqliteRepo;
+pub use repo::{SqliteRepo, sessions_in};
 pub use stage::Stage;

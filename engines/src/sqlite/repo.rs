@@ -269,6 +269,22 @@ impl Repo for SqliteRepo {
     }
 }
 
+/// The sessions of a container anywhere, for a fork that reads it in its place: nothing is made,
+/// swept or left beside it.
+///
+/// # Errors
+/// I/O, and *corrupt source* for what is no container.
+pub fn sessions_in(container: impl AsRef<Path>) -> Result<Vec<SessionRef>> {
+    let path = container.as_ref();
+    let path = fs::canonicalize(path).map_err(|error| Error::io("open", path, error))?;
+    let reader = Reader::open(&path)?;
+    reader.pin()?;
+    let found = sessions(&reader.conn, &path)?;
+    let location = Location::File(path);
+    let references = found.into_iter();
+    Ok(references.map(|metadata| SessionRef { metadata, location: location.clone() }).collect())
+}
+
 /// Makes a folder, removes what killed processes left in it, and gives its canonical path.
 fn prepare(folder: &Path) -> Result<PathBuf> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

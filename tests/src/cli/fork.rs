@@ -125,7 +125,7 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
     };
     let bar = Arc::new(ForkBar::new());
     let cx = Context::new().with_observer(bar.clone());
-    let source = match source::find(&arguments.source, arguments.session.as_deref(), &cx) {
+    let source = match source::find(&arguments.source, arguments.session.as_deref()) {
         Ok(source) => source,
         Err(problem) => return trouble(problem, "forkline fork --help shows examples"),
     };

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use forkline_engines::{
-    Context, Error, JsonlRepo, ListFilter, Location, Repo, RepoOptions, SessionRef, SqliteRepo,
+    Error, JsonlRepo, Location, Repo, RepoOptions, SessionRef, SqliteRepo, sqlite,
 };
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ pub(super) enum NoSession {
 }
 
 /// The session of a file, or the one of that id in a container.
-pub(super) fn find(path: &Path, session: Option<&str>, cx: &Context) -> Result<Source, NoSession> {
+pub(super) fn find(path: &Path, session: Option<&str>) -> Result<Source, NoSession> {
     let io = |source| NoSession::Io { path: path.to_owned(), source };
     let bytes = std::fs::metadata(path).map_err(io)?.len();
     let folder = tempfile::tempdir().map_err(io)?;
@@ -62,13 +62,13 @@ pub(super) fn find(path: &Path, session: Option<&str>, cx: &Context) -> Result<S
             (Box::new(JsonlRepo::with(folder.path(), RepoOptions::default())?), reference)
         }
         Some(SourceKind::Sqlite) => {
-            let repo = SqliteRepo::shared_with(path, RepoOptions::default())?;
-            let mut found = repo.list(&ListFilter::default(), cx)?;
+            let mut found = sqlite::sessions_in(path)?;
             found.retain(|found| session.is_none_or(|id| id == found.metadata.id.as_str()));
             if found.len() > 1 {
                 let ids = found.iter().map(|found| found.metadata.id.as_str().to_owned());
                 return Err(NoSession::Several { path: path.to_owned(), ids: ids.collect() });
             }
+            let repo = SqliteRepo::per_file_with(folder.path(), RepoOptions::default())?;
             (Box::new(repo), found.pop().ok_or_else(absent)?)
         }
     };
