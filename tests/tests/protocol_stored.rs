@@ -16,10 +16,10 @@ fn ask(place: &str, folder: &Path, ops: &[&str]) -> Vec<String> {
         .expect("it starts");
     let hello = r#"{"hello":{"protocol":1}}"#;
     let requests = std::iter::once(&hello).chain(ops).enumerate();
-    let requests: String =
+    let requests: Vec<String> =
         requests.map(|(id, op)| format!("{{\"id\":{id},\"op\":{op}}}\n")).collect();
     let mut stdin = serve.stdin.take().expect("it is piped");
-    stdin.write_all(requests.as_bytes()).expect("it reads");
+    stdin.write_all(requests.concat().as_bytes()).expect("it reads");
     drop(stdin);
     let output = serve.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", output.status);
