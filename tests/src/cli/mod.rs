@@ -7,6 +7,7 @@ mod fork;
 mod gate;
 mod progress;
 mod replay;
+mod self_test;
 mod serve;
 mod source;
 mod table;
@@ -43,6 +44,7 @@ enum Command {
     Gate(gate::Arguments),
     Replay(replay::Arguments),
     Serve(serve::Arguments),
+    SelfTest(self_test::Arguments),
 }
 
 /// Runs the command of this process's arguments.
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::SelfTest(arguments) => self_test::run(&arguments),
     };
     ExitCode::from(status)
 }

@@ -82,6 +82,20 @@ impl LocalDriver {
         audit: LaneAudit,
         cwd: &str,
     ) -> Result<Self, Fault> {
+        Self::wrapped(kinds, folder, audit, cwd, &|_, repo| repo)
+    }
+
+    /// The same with `wrap` around each repository, for engines that are wrong on purpose.
+    ///
+    /// # Errors
+    /// A folder or repository cannot be made.
+    pub(crate) fn wrapped(
+        kinds: &[EngineKind],
+        folder: &Path,
+        audit: LaneAudit,
+        cwd: &str,
+        wrap: &dyn Fn(EngineKind, Arc<dyn Repo>) -> Arc<dyn Repo>,
+    ) -> Result<Self, Fault> {
         let clock = SetClock::default();
         let repos = kinds.iter().enumerate().map(|(index, &kind)| {
             let root = folder.join(index.to_string());
@@ -99,7 +113,7 @@ impl LocalDriver {
                 ..RepoOptions::default()
             };
             let repo = engine::repository(kind, &sessions, options);
-            let repo = repo.map_err(|error| Fault::new(error.chain()))?;
+            let repo = wrap(kind, repo.map_err(|error| Fault::new(error.chain()))?);
             let capabilities = engine::capabilities(kind);
             Ok(LocalRepo { kind, capabilities, repo, root, slots: BTreeMap::new() })
         });

@@ -5,7 +5,12 @@ use forkline_model::{Answer, BranchName, ReadOp};
 
 pub(super) fn answer(session: &Session, read: &ReadOp) -> Result<Answer> {
     Ok(match read {
-        ReadOp::Metadata => Answer::Metadata(session.metadata().clone()),
+        ReadOp::Metadata => {
+            // A handle says which session it is also when that is closed; as a read it is refused
+            // like all others.
+            session.next_seq()?;
+            Answer::Metadata(session.metadata().clone())
+        }
         ReadOp::NextSeq => Answer::NextSeq(session.next_seq()?),
         ReadOp::GetEntries(ids) => Answer::Found(session.get_entries(ids)?),
         ReadOp::GetValue(address) => Answer::Value(session.value(address)?),

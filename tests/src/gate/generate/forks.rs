@@ -29,13 +29,15 @@ impl Maker<'_> {
     }
 
     fn request(&mut self) -> ForkRequest {
+        let torn = self.dice.pick_any(&self.reference.torn).cloned();
         let (from, source) = match self.dice.below(10) {
-            0..=2 => self.pick_session(|session| session == Some(false)),
-            _ => self.pick_open(),
+            3..=5 if torn.is_some() => torn.expect("it was just seen"),
+            0..=2 => self.pick_rich(false),
+            _ => self.pick_rich(true),
         };
         let into = if self.dice.chance(60) { from } else { self.dice.below(REPOS) };
         let taken = self.dice.chance(7).then(|| self.taken_id(into)).flatten();
-        let id = match taken {
+        let id = match taken.or_else(|| self.refused_id(into)) {
             Some(id) => id,
             None => texts::session_id(&mut self.dice, self.reference.step),
         };
@@ -51,16 +53,25 @@ impl Maker<'_> {
         }
     }
 
+    /// Often the id of a fork that was refused: it is free again.
+    fn refused_id(&mut self, into: RepoIndex) -> Option<SessionId> {
+        let refused: Vec<SessionId> = (self.reference.refused.iter())
+            .filter(|(at, _)| *at == into)
+            .map(|(_, id)| id.clone())
+            .collect();
+        if self.dice.chance(25) { self.dice.pick_any(&refused).cloned() } else { None }
+    }
+
     fn scope(&mut self, from: RepoIndex, source: &SessionId) -> Scope {
         let Some(state) = self.state(from, source).cloned() else { return Scope::Tree };
         let names: Vec<BranchName> = lanes::lanes(&state).into_iter().map(|it| it.branch).collect();
-        if self.dice.chance(if names.is_empty() { 90 } else { 35 }) {
-            return Scope::Tree;
-        }
         let is_lane = |name: &&BranchName| {
             forkline_model::Lane::of(&state, name).shape() == LaneShape::Complete
         };
         let complete: Vec<BranchName> = names.iter().filter(is_lane).cloned().collect();
+        if self.dice.chance(if complete.is_empty() { 75 } else { 25 }) {
+            return Scope::Tree;
+        }
         let pool = if self.dice.chance(85) && !complete.is_empty() { &complete } else { &names };
         let branch = match self.dice.pick_any(pool) {
             Some(name) if self.dice.chance(96) => name.clone(),
@@ -75,13 +86,20 @@ impl Maker<'_> {
         let tip = state.tip(branch).ok().flatten();
         let path = tip.iter().flat_map(|tip| state.ancestry(tip));
         let path: Vec<&EntryId> = path.map(|entry| &entry.id).collect();
-        match self.dice.below(12) {
+        match self.dice.below(14) {
             0..=3 => None,
             4 | 5 => path.last().copied().cloned(),
             6 => {
                 let all: Vec<EntryId> =
                     state.entries().values().map(|entry| entry.id.clone()).collect();
                 self.dice.pick_any(&all).cloned()
+            }
+            // On another branch and not on this one.
+            11 | 12 => {
+                let others = state.branches().into_iter().filter(|other| other != branch);
+                let ends = others.filter_map(|other| state.tip(&other).ok().flatten());
+                let off: Vec<EntryId> = ends.filter(|end| !path.contains(&end)).collect();
+                self.dice.pick_any(&off).or(path.last().copied()).cloned()
             }
             7 if self.dice.chance(30) => EntryId::new("nothing").ok(),
             _ => self.dice.pick_any(&path).copied().cloned(),

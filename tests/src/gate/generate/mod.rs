@@ -22,6 +22,9 @@ use super::dice::Dice;
 /// How many repositories a sequence has.
 pub const REPOS: usize = 2;
 
+/// With so many sessions nothing new is created: operations would spread too thin.
+const STORED_MAX: usize = 5;
+
 /// What is chosen once for a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
@@ -65,6 +68,10 @@ pub struct Reference {
     step: u64,
     /// Every session that was there at some time.
     known: Vec<(RepoIndex, SessionId)>,
+    /// The sessions whose file ends in half a line.
+    torn: Vec<(RepoIndex, SessionId)>,
+    /// The destinations of forks that were refused.
+    refused: Vec<(RepoIndex, SessionId)>,
     /// The forks under way.
     tickets: BTreeMap<u64, ForkRequest>,
 }
@@ -95,7 +102,15 @@ impl Reference {
     /// Nothing yet.
     pub fn new(setup: Setup) -> Self {
         let world = Arc::new(World::new(setup.audit));
-        Self { setup, world, step: 0, known: Vec::new(), tickets: BTreeMap::new() }
+        Self {
+            setup,
+            world,
+            step: 0,
+            known: Vec::new(),
+            torn: Vec::new(),
+            refused: Vec::new(),
+            tickets: BTreeMap::new(),
+        }
     }
 
     /// Runs an operation on the model and remembers what the generator needs.
@@ -110,6 +125,15 @@ impl Reference {
             }
         };
         match op {
+            Op::Fork { request, .. } | Op::ForkBegin { request, .. } if !is_done => {
+                self.refused.push((request.into, request.id.clone()));
+            }
+            Op::TearTail { repo, session, text } if is_done && !text.is_empty() => {
+                self.torn.push((*repo, session.clone()));
+            }
+            Op::Open { repo, session } | Op::Delete { repo, session } if is_done => {
+                self.torn.retain(|(at, id)| at != repo || id != session);
+            }
             Op::Create { repo, id, .. } => remember(*repo, id),
             Op::Fork { request, .. } => remember(request.into, &request.id),
             Op::ForkBegin { ticket, request } if is_done => {
@@ -169,10 +193,11 @@ impl Maker<'_> {
         let more = |of: Theme, weight: usize, otherwise: usize| {
             if theme == of { weight } else { otherwise }
         };
+        let stored = self.sessions(|session| session.is_some()).len();
         let finish = if self.reference.tickets.is_empty() { 1 } else { 22 };
         let life = |weight: usize| more(Theme::Lifecycle, 2 * weight, weight);
         let kind = self.dice.weighted(&[
-            (life(5), Kind::Create),
+            (if stored < STORED_MAX { life(2) } else { 0 }, Kind::Create),
             (life(3), Kind::Open),
             (life(4), Kind::Close),
             (life(4), Kind::Reopen),
@@ -228,7 +253,10 @@ impl Maker<'_> {
 
     /// Mostly an open one; else any that is or was there, or one that never was.
     fn pick_session(&mut self, wanted: impl Fn(Option<bool>) -> bool) -> (RepoIndex, SessionId) {
-        let fitting = self.sessions(wanted);
+        let mut fitting = self.sessions(wanted);
+        if fitting.is_empty() {
+            fitting = self.sessions(|session| session.is_some());
+        }
         // Late ones more often: they have more behind them.
         if let Some(last) = fitting.last().filter(|_| self.dice.chance(25)) {
             return last.clone();
@@ -240,6 +268,17 @@ impl Maker<'_> {
 
     fn pick_open(&mut self) -> (RepoIndex, SessionId) {
         self.pick_session(|session| session == Some(true))
+    }
+
+    /// Of two sessions the one with more entries, mostly.
+    fn pick_rich(&mut self, is_open: bool) -> (RepoIndex, SessionId) {
+        let wanted = move |session: Option<bool>| session == Some(is_open);
+        let (one, other) = (self.pick_session(wanted), self.pick_session(wanted));
+        let entries = |(repo, id): &(RepoIndex, SessionId)| {
+            self.state(*repo, id).map_or(0, |state| state.entries().len())
+        };
+        let is_richer = entries(&other) > entries(&one);
+        if is_richer && self.dice.chance(80) { other } else { one }
     }
 
     fn on_open(&mut self, op: impl Fn(RepoIndex, SessionId) -> Op) -> Op {
