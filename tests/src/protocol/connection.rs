@@ -33,7 +33,7 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, open: OpenRepos) -
 }
 
 /// What a client has: repositories, open sessions, forks under way and scopes. Dropping it ends
-/// all of them, as the end of a connection does.
+/// the scopes, finishes the forks and closes the sessions, as the end of a connection does.
 pub struct Connection {
     // Before the sessions: one that closes waits for its scope.
     scopes: BTreeMap<Target, Mutation>,
