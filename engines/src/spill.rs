@@ -2,7 +2,7 @@
 //!
 //! A fork of ten million writes has 8 MiB of heap (architecture, "What may cost what"). What it
 //! must remember of each write goes through here: [`Sorter`] hands records back in order,
-//! [`Tape`] in the order of pushing or the reverse of it. Small inputs never touch the disk.
+//! [`Tape`] in the order of pushing or the reverse of it, [`Table`] in any order by index. Small inputs never touch the disk.
 //!
 //! *Design.* Records are byte arrays that sort as bytes: integers are stored big-endian. The
 //! file is anonymous (unlinked while open), so that even a killed process leaves nothing.
@@ -19,6 +19,7 @@
 
 mod buffer;
 mod sorter;
+mod table;
 mod tape;
 mod temp;
 
@@ -26,6 +27,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use sorter::{Sorted, Sorter};
+pub use table::Table;
 pub use tape::{Tape, TapeReader};
 
 /// The temporary file failed.

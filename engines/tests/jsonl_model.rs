@@ -48,7 +48,11 @@ const KEYS: [&str; 3] = ["", "k", "main"];
 
 fn step() -> impl Strategy<Value = Step> {
     let index = any::<prop::sample::Index>;
-    let namespace = || prop_oneof![12 => 0..6_usize, 1 => Just(6_usize)];
+    // Most sessions can be forked: unknown reserved state is rare. For lists that includes the
+    // namespaces that are declared for values.
+    let values = prop_oneof![40 => 0..6_usize, 1 => Just(6_usize)];
+    let lists =
+        prop_oneof![30 => 0..2_usize, 8 => 4..6_usize, 1 => Just(3_usize), 1 => Just(6_usize)];
     prop_oneof![
         6 => (prop::option::weighted(0.9, index()), any::<bool>())
             .prop_map(|(parent, is_message)| Step::Entry { parent, is_message }),
@@ -63,9 +67,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (index(), prop::bool::weighted(0.7))
             .prop_map(|(entry, is_set)| Step::Label { entry, is_set }),
         1 => Just(Step::UnknownLabel),
-        4 => (namespace(), 0..3_usize, prop::bool::weighted(0.7))
+        4 => (values, 0..3_usize, prop::bool::weighted(0.7))
             .prop_map(|(namespace, key, is_set)| Step::Value { namespace, key, is_set }),
-        4 => (namespace(), 0..3_usize, prop::bool::weighted(0.7))
+        5 => (lists, 0..2_usize, prop::bool::weighted(0.7))
             .prop_map(|(namespace, key, is_append)| Step::List { namespace, key, is_append }),
         1 => Just(Step::Usage),
     ]

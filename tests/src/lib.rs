@@ -4,8 +4,10 @@
 //!   result against the model; the main job of the `forkline` command.
 //! - [`gate`]: random operation sequences, and all small trees, on every engine in step with the
 //!   model; [`driver`] is what it asks of an engine.
+//! - [`protocol`]: engines in other processes and languages, and our own as such.
 //! - [`selftest`]: engines with planted bugs, each of which the gate has to catch.
 //! - [`plain`]: independent readers of what is on the disk.
+//! - [`plain_legacy`]: a plain import of legacy files, versions 1 to 3.
 //! - [`lineup`]: the engines under test.
 //!
 //! `GATE.md` beside this crate says what is compared with what, and what is not claimed.
@@ -16,5 +18,7 @@ pub mod fixtures;
 pub mod gate;
 pub mod lineup;
 pub mod plain;
+pub mod plain_legacy;
+pub mod protocol;
 pub mod selftest;
 pub mod verify;

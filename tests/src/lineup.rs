@@ -101,7 +101,7 @@ pub struct Engine {
 }
 
 /// Brings engines: ours, or in a test some with a bug.
-pub trait Lineup {
+pub trait Lineup: Sync {
     /// A fresh repository in `folder/{kind}`.
     ///
     /// # Errors

@@ -141,7 +141,7 @@ struct Collected(Vec<Difference>);
 
 impl Watch for Collected {
     fn begins(&mut self, _files: &[SourceFile]) {}
-    fn file(&mut self, _path: &Path) {}
+    fn done(&mut self, _path: &Path) {}
     fn row(&mut self, row: &verify::Row) {
         if let Outcome::Differs { differences } = &row.outcome {
             self.0.extend(differences.iter().cloned());

@@ -135,17 +135,20 @@ fn not_committed(path: &Path, source: Error) -> Error {
 
 impl Destination for JsonlDestination {
     fn fill(&mut self, source: &mut dyn Source, plan: Plan, cx: &Context) -> Result<Copied> {
-        let mut copied = Copied::default();
         self.write(Some(plan.next_seq), |output| {
+            if let Some(copied) = source.copy_lines(output, cx) {
+                return copied;
+            }
+            let mut copied = Copied::default();
             source.stream(
                 &mut |row| {
                     copied.count(&row);
                     write_row(row, output)
                 },
                 cx,
-            )
-        })?;
-        Ok(copied)
+            )?;
+            Ok(copied)
+        })
     }
 
     fn publish(self: Box<Self>, _cx: &Context) -> Result<SessionRef> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use forkline_model::Metadata;
 
 use super::header::{self, FirstLine, Header};
+use super::legacy::LegacyFile;
 use super::lines::Part;
 use crate::error::{Error, Result};
 use crate::fs::{FileHandle, FileSystem};
@@ -27,7 +28,14 @@ pub(super) enum Access {
     Append,
 }
 
-impl SessionFile {
+/// What a file is.
+#[derive(Debug)]
+pub(super) enum Stored {
+    Current(SessionFile),
+    Legacy(LegacyFile),
+}
+
+impl Stored {
     /// Opens the file of a session.
     ///
     /// # Errors
@@ -46,13 +54,35 @@ impl SessionFile {
             ErrorKind::NotFound => unknown(named),
             _ => Error::io("open", path, error),
         })?;
-        let header = match header::read(&*handle, path)? {
-            FirstLine::Current(header) => header,
-            FirstLine::Legacy => return Err(header::legacy(path)),
-        };
-        header.require_supported(path)?;
-        header.require_identity(named, path)?;
-        Ok(Self { handle, header })
+        match header::read(&*handle, path)? {
+            FirstLine::Current(header) => {
+                header.require_supported(path)?;
+                header.require_identity(named, path)?;
+                Ok(Self::Current(SessionFile { handle, header }))
+            }
+            FirstLine::Legacy(header) => {
+                let metadata = header.metadata(fs, path);
+                LegacyFile::new(handle, header, metadata, named, path).map(Self::Legacy)
+            }
+        }
+    }
+}
+
+impl SessionFile {
+    /// Opens the file of a session that was of format 4 before.
+    ///
+    /// # Errors
+    /// Those of [`Stored::open`]; *corrupt source* for a legacy file.
+    pub(super) fn open(
+        fs: &dyn FileSystem,
+        path: &Path,
+        named: &Metadata,
+        access: Access,
+    ) -> Result<Self> {
+        match Stored::open(fs, path, named, access)? {
+            Stored::Current(file) => Ok(file),
+            Stored::Legacy(_) => Err(Error::corrupt(path, "a legacy file stands in its place")),
+        }
     }
 
     /// The end of the whole lines among the first `len` bytes.

@@ -10,6 +10,7 @@ use forkline_model::{Metadata, Millis, SessionId};
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::legacy::LegacyHeader;
 use crate::error::{Error, Place, Result};
 use crate::fs::{FileHandle, read_full};
 use crate::scan::as_integer;
@@ -28,7 +29,7 @@ pub(super) enum FirstLine {
     /// A header of format 4.
     Current(Header),
     /// The header of a legacy file, versions 1 to 3 (formats §2).
-    Legacy,
+    Legacy(LegacyHeader),
 }
 
 /// A header of format 4.
@@ -71,16 +72,11 @@ impl Header {
     }
 }
 
-/// The error of a legacy file, where it cannot be used yet.
-pub(super) fn legacy(path: &Path) -> Error {
-    let found = "a legacy session, version 1 to 3".to_owned();
-    Error::UnsupportedVersion { place: Place::line(path, 1), found }
-}
-
 /// Reads the first line of a file.
 ///
 /// # Errors
-/// *Corrupt source* when there is no whole first line, or it is no header; I/O.
+/// *Corrupt source* when there is no whole first line, or it is no header; *unsupported version*
+/// of a legacy header; I/O.
 pub(super) fn read(file: &dyn FileHandle, path: &Path) -> Result<FirstLine> {
     let corrupt = |reason: String| Error::corrupt(Place::line(path, 1), reason);
     let mut line = Vec::new();
@@ -106,7 +102,7 @@ pub(super) fn read(file: &dyn FileHandle, path: &Path) -> Result<FirstLine> {
     let text = str::from_utf8(text).map_err(|_| corrupt("no header: invalid UTF-8".to_owned()))?;
     let found = parse(text).map_err(|reason| corrupt(format!("no header: {reason}")))?;
     Ok(match found {
-        None => FirstLine::Legacy,
+        None => FirstLine::Legacy(LegacyHeader::parse(text, end as u64 + 1, path)?),
         Some(header) => FirstLine::Current(Header { end: end as u64 + 1, ..header }),
     })
 }

@@ -19,19 +19,20 @@ use crate::scan::{Class, Found, Item, Member, Object, Scan, ScanError, Shape, Te
 const KIND: usize = 0;
 const OP: usize = 1;
 const ID: usize = 2;
-const PARENT_ID: usize = 3;
+pub(super) const PARENT_ID: usize = 3;
 const TYPE: usize = 4;
 const CUSTOM_TYPE: usize = 5;
 const SEQ: usize = 6;
 const TIMESTAMP: usize = 7;
 const NAMESPACE: usize = 8;
 const KEY: usize = 9;
-const VALUE: usize = 10;
+pub(super) const VALUE: usize = 10;
 const USAGE: usize = 11;
 const ADJUSTMENT: usize = 12;
 const ENTRY_ID: usize = 13;
 
-static SHAPE: Shape = Shape::new(&[
+/// The members that a write is routed by.
+pub(super) static SHAPE: Shape = Shape::new(&[
     Member::decoded("kind"),
     Member::decoded("op"),
     Member::decoded("id"),
@@ -197,6 +198,26 @@ pub(super) fn line_number(file: &dyn FileHandle, path: &Path, offset: u64) -> Re
     Ok(number)
 }
 
+/// The start of the line behind the one that holds the first byte of a range; its end if there
+/// is none.
+pub(super) fn next_line(file: &Arc<dyn FileHandle>, path: &Path, range: Range<u64>) -> Result<u64> {
+    let mut piece = vec![0; 64 * 1024];
+    let mut at = range.start;
+    while at < range.end {
+        let count =
+            read_full(&**file, &mut piece, at).map_err(|error| Error::io("read", path, error))?;
+        let read = piece.get(..count).unwrap_or_default();
+        if let Some(index) = memchr::memchr(b'\n', read) {
+            return Ok(range.end.min(at + index as u64 + 1));
+        }
+        if count == 0 {
+            break;
+        }
+        at += count as u64;
+    }
+    Ok(range.end)
+}
+
 fn scan_error(path: &Path, error: ScanError) -> Error {
     match error {
         ScanError::Read { source, .. } => Error::io("read", path, source),
@@ -207,7 +228,7 @@ fn scan_error(path: &Path, error: ScanError) -> Error {
 }
 
 /// Reads the routed members of an object, or says what is wrong with them.
-fn read(object: &Object, number: u64) -> Result<Line<'_>, String> {
+pub(super) fn read(object: &Object, number: u64) -> Result<Line<'_>, String> {
     let seq = integer(object, SEQ, "seq")?;
     let seq = Seq::new(seq).map_err(|error| error.to_string())?;
     let what = match text(object, KIND, "kind")? {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use forkline_model::{Address, EntryHead, EntryId, EntryType, Json, StoreKind, TypeName, Usage};
 
-use super::file::{Access, SessionFile};
+use super::file::SessionFile;
 use super::lines::{self, Line, What};
 use super::storage::Span;
 use super::temp::Temp;
 use crate::context::{Context, Progress};
 use crate::error::{Error, Place, Result};
 use crate::fs::{FileHandle, FileSystem, append_all, read_full};
-use crate::repo::SessionRef;
 use crate::resident::Resident;
 
 /// The structure of a session whose payloads are in a file.
@@ -32,17 +31,16 @@ pub(super) struct Opened {
     pub(super) len: u64,
 }
 
-/// Opens a session file, reads its structure and cuts off a torn tail.
+/// Reads the structure of a session file and cuts off a torn tail.
 ///
 /// # Errors
-/// Those of [`SessionFile::open`], *corrupt source*, *cancelled*, I/O.
+/// *Corrupt source*, *cancelled*, I/O.
 pub(super) fn open(
     fs: &Arc<dyn FileSystem>,
-    at: &SessionRef,
+    file: SessionFile,
     path: &Path,
     cx: &Context,
 ) -> Result<Opened> {
-    let file = SessionFile::open(&**fs, path, &at.metadata, Access::Append)?;
     let found = file.handle.stat().map_err(|error| Error::io("read the length of", path, error))?;
     let len = file.whole_lines(path, found.len)?;
     let structure = read_structure(&file, path, len, cx)?;
@@ -53,7 +51,13 @@ pub(super) fn open(
     Ok(Opened { handle, structure, len })
 }
 
-fn read_structure(file: &SessionFile, path: &Path, len: u64, cx: &Context) -> Result<Structure> {
+/// Reads the structure of the first `len` bytes, all whole lines.
+pub(super) fn read_structure(
+    file: &SessionFile,
+    path: &Path,
+    len: u64,
+    cx: &Context,
+) -> Result<Structure> {
     let mut structure = Structure::new(1);
     let mut count = 0;
     lines::for_each(&file.handle, path, file.header.end..len, &mut |line| {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use forkline_model::{Error as ModelError, Metadata, SessionId};
 
 use super::dest::{Durability, JsonlDestination};
-use super::file::{Access, SessionFile};
+use super::file::{Access, Stored};
 use super::header::{self, FirstLine};
 use super::layout;
+use super::legacy::{LegacySource, LegacyStorage};
 use super::open;
 use super::source::JsonlSource;
 use super::storage::{JsonlStorage, Setting};
@@ -18,7 +19,7 @@ use super::temp;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::fork::{Destination, Source};
-use crate::fs::{FileSystem, RealFs};
+use crate::fs::{FileHandle, FileSystem, RealFs};
 use crate::repo::{
     ListFilter, Location, Repo, RepoCore, RepoOptions, SessionRef, SyncCommits, sort_listing,
 };
@@ -106,7 +107,10 @@ impl JsonlRepo {
             FirstLine::Current(header) => {
                 Some(SessionRef { metadata: header.metadata, location: Location::File(path) })
             }
-            FirstLine::Legacy => None,
+            FirstLine::Legacy(header) => {
+                let metadata = header.metadata(&*self.fs, &path);
+                Some(SessionRef { metadata, location: Location::File(path) })
+            }
         }
     }
 
@@ -124,6 +128,10 @@ impl JsonlRepo {
         JsonlDestination::new(&self.fs, &self.root, &metadata, &cwd, to)
     }
 
+    pub(super) fn file_system(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
     fn setting(&self) -> Setting {
         let (fs, scratch) = (self.fs.clone(), self.core.scratch());
         Setting { fs, scratch, sync: self.core.options().sync_commits }
@@ -131,7 +139,7 @@ impl JsonlRepo {
 }
 
 /// The file that a reference names.
-fn path_of(at: &SessionRef) -> Result<&Path> {
+pub(super) fn path_of(at: &SessionRef) -> Result<&Path> {
     let unknown = || ModelError::UnknownSession { session: at.metadata.id.clone() };
     at.path().ok_or_else(|| unknown().into())
 }
@@ -169,14 +177,23 @@ impl Repo for JsonlRepo {
 
     fn load(&self, at: &SessionRef, cx: &Context) -> Result<Box<dyn Storage>> {
         let path = path_of(at)?;
-        let opened = open::open(&self.fs, at, path, cx)?;
-        let (path, metadata) = (path.to_owned(), at.metadata.clone());
-        Ok(Box::new(JsonlStorage::new(self.setting(), path, metadata, opened)?))
+        match Stored::open(&*self.fs, path, &at.metadata, Access::Append)? {
+            Stored::Current(file) => {
+                let opened = open::open(&self.fs, file, path, cx)?;
+                let (path, metadata) = (path.to_owned(), at.metadata.clone());
+                Ok(Box::new(JsonlStorage::new(self.setting(), path, metadata, opened)?))
+            }
+            Stored::Legacy(file) => {
+                let environment = self.core.environment().clone();
+                let path = path.to_owned();
+                Ok(Box::new(LegacyStorage::open(self.setting(), environment, file, path, cx)?))
+            }
+        }
     }
 
     fn remove(&self, at: &SessionRef, _cx: &Context) -> Result<()> {
         let path = path_of(at)?;
-        SessionFile::open(&*self.fs, path, &at.metadata, Access::Read)?;
+        Stored::open(&*self.fs, path, &at.metadata, Access::Read)?;
         self.fs.remove(path).map_err(|error| Error::io("delete", path, error))?;
         if let (SyncCommits::Yes, Some(folder)) = (self.core.options().sync_commits, path.parent())
         {
@@ -187,10 +204,20 @@ impl Repo for JsonlRepo {
 
     fn capture(&self, at: &SessionRef, _cx: &Context) -> Result<Box<dyn Source>> {
         let path = path_of(at)?;
-        let file = SessionFile::open(&*self.fs, path, &at.metadata, Access::Read)?;
-        let found = file.handle.stat().map_err(|error| Error::io("look at", path, error))?;
-        let len = file.whole_lines(path, found.len)?;
-        Ok(Box::new(JsonlSource::new(file, path.to_owned(), len, self.core.scratch())))
+        let look =
+            |file: &dyn FileHandle| file.stat().map_err(|error| Error::io("look at", path, error));
+        match Stored::open(&*self.fs, path, &at.metadata, Access::Read)? {
+            Stored::Current(file) => {
+                let len = file.whole_lines(path, look(&*file.handle)?.len)?;
+                Ok(Box::new(JsonlSource::new(file, path.to_owned(), len, self.core.scratch())))
+            }
+            Stored::Legacy(file) => {
+                let len = file.whole_lines(path, look(&*file.handle)?.len)?;
+                let environment = self.core.environment().clone();
+                let (path, scratch) = (path.to_owned(), self.core.scratch());
+                Ok(Box::new(LegacySource::new(file, path, len, scratch, environment)))
+            }
+        }
     }
 
     fn stage(&self, metadata: &Metadata, _cx: &Context) -> Result<Box<dyn Destination>> {

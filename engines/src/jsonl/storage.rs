@@ -77,6 +77,11 @@ impl JsonlStorage {
         Ok(Self { setting, path, metadata, state: RwLock::new(state) })
     }
 
+    /// Whether these writes can be one commit.
+    pub(super) fn check(&self, writes: &[Write]) -> Result<()> {
+        Ok(self.read().structure.check(writes)?)
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, State> {
         // The state is consistent between any two statements, so a panic elsewhere is no harm.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
@@ -172,6 +177,47 @@ impl JsonlStorage {
 
     fn json(&self, state: &State, span: Span) -> Result<Json> {
         read_json(&**self.file(state)?, &self.path, span)
+    }
+}
+
+impl JsonlStorage {
+    /// The session at this instant, for a visitor that may commit.
+    pub(super) fn snapshot(&self) -> Self {
+        let state = self.read();
+        let state = State {
+            structure: state.structure.clone(),
+            file: state.file.clone(),
+            left: state.left,
+            is_poisoned: state.is_poisoned,
+        };
+        let (setting, path) = (self.setting.clone(), self.path.clone());
+        Self { setting, path, metadata: self.metadata.clone(), state: RwLock::new(state) }
+    }
+
+    /// Visits all rows, each kind in seq order. Holds the lock.
+    pub(super) fn visit(&self, visit: &mut dyn FnMut(StateRow) -> Result<()>) -> Result<()> {
+        let state = self.read();
+        for node in state.structure.entries() {
+            visit(StateRow::Entry(self.entry(&state, node)?))?;
+        }
+        for node in state.structure.ledger() {
+            visit(StateRow::Usage(self.usage(&state, node)?))?;
+        }
+        let mut values: Vec<_> = state.structure.values().iter().collect();
+        values.sort_unstable_by_key(|(_, (seq, _))| *seq);
+        for (address, &(seq, span)) in values {
+            let value = self.json(&state, span)?;
+            visit(StateRow::Value { address: address.clone(), seq, value })?;
+        }
+        let lists = state.structure.lists().iter();
+        let mut elements: Vec<_> =
+            lists.flat_map(|(address, list)| list.iter().map(move |row| (address, row))).collect();
+        elements.sort_unstable_by_key(|(_, (seq, _))| *seq);
+        for (address, &(seq, span)) in elements {
+            let value = self.json(&state, span)?;
+            visit(StateRow::Element { address: address.clone(), seq, value })?;
+        }
+        Ok(())
     }
 }
 
@@ -294,36 +340,7 @@ impl Storage for JsonlStorage {
 
     fn dump(&self, visit: &mut dyn FnMut(StateRow) -> Result<()>) -> Result<()> {
         // The visitor may commit: it must not meet the lock.
-        let state = {
-            let state = self.read();
-            State {
-                structure: state.structure.clone(),
-                file: state.file.clone(),
-                left: state.left,
-                is_poisoned: state.is_poisoned,
-            }
-        };
-        for node in state.structure.entries() {
-            visit(StateRow::Entry(self.entry(&state, node)?))?;
-        }
-        for node in state.structure.ledger() {
-            visit(StateRow::Usage(self.usage(&state, node)?))?;
-        }
-        let mut values: Vec<_> = state.structure.values().iter().collect();
-        values.sort_unstable_by_key(|(_, (seq, _))| *seq);
-        for (address, &(seq, span)) in values {
-            let value = self.json(&state, span)?;
-            visit(StateRow::Value { address: address.clone(), seq, value })?;
-        }
-        let lists = state.structure.lists().iter();
-        let mut elements: Vec<_> =
-            lists.flat_map(|(address, list)| list.iter().map(move |row| (address, row))).collect();
-        elements.sort_unstable_by_key(|(_, (seq, _))| *seq);
-        for (address, &(seq, span)) in elements {
-            let value = self.json(&state, span)?;
-            visit(StateRow::Element { address: address.clone(), seq, value })?;
-        }
-        Ok(())
+        self.snapshot().visit(visit)
     }
 
     fn capture(&self, _cx: &Context) -> Result<Box<dyn Source>> {

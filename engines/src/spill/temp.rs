@@ -1,4 +1,4 @@
-//! An anonymous file of bytes: appended to, read at offsets.
+//! An anonymous file of bytes: appended to, read and written at offsets.
 
 use std::fs::File;
 use std::io;
@@ -31,15 +31,19 @@ impl TempFile {
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), SpillError> {
+        self.write_at(bytes, self.len)
+    }
+
+    pub(super) fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<(), SpillError> {
         if self.has_failed {
             let error = io::Error::other("an earlier write failed");
             return Err(failed("write", &self.dir, error));
         }
-        self.file.write_all_at(bytes, self.len).map_err(|error| {
+        self.file.write_all_at(bytes, offset).map_err(|error| {
             self.has_failed = true;
             failed("write", &self.dir, error)
         })?;
-        self.len += bytes.len() as u64;
+        self.len = self.len.max(offset + bytes.len() as u64);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use forkline_model::{
 };
 use rusqlite::{CachedStatement, Connection, ErrorCode, TransactionBehavior};
 
-use super::index::BranchIndex;
+use super::index::{BranchIndex, Indexed};
 use super::rows::{At, failed, session_row};
 use crate::error::{Error, Result};
 use crate::storage::Committed;
@@ -142,12 +142,8 @@ impl<'a> Commit<'a> {
             &format!("entry {}", entry.id),
         )?;
         self.messages += i64::from(entry_type == "message");
-        BranchIndex::new(self.conn, "main", self.path, self.session).append(
-            id,
-            parent,
-            signed(seq),
-            entry_type,
-        )
+        let index = BranchIndex::new(self.conn, "main", self.path, self.session);
+        index.append(&Indexed { id, parent, seq: signed(seq), entry_type }).map(drop)
     }
 
     fn ledger(&mut self, row: &NewUsage, seq: u64) -> Result<()> {
@@ -227,4 +223,38 @@ pub(super) fn refused(path: &Path, error: rusqlite::Error, what: &str) -> Error 
 /// An address in messages.
 pub(super) fn named(kind: StoreKind, namespace: &str, key: &str) -> String {
     format!("{} {namespace:?}/{key:?}", kind.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use forkline_model::{Json, Millis, Write};
+    use rusqlite::limits::Limit;
+
+    use super::Commit;
+    use crate::repo::SyncCommits;
+    use crate::sqlite::{SqliteRepo, open};
+    use crate::{Context, CreateOptions, Error, Repo};
+
+    /// SQLite's limit is lowered: the real one needs a value of a gigabyte.
+    #[test]
+    fn what_sqlite_cannot_hold_is_refused_by_name_and_all_of_the_commit_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let repo = SqliteRepo::per_file(folder.path()).expect("a repository");
+        let session = repo.create(&CreateOptions::default(), &Context::new()).expect("a session");
+        let path = session.reference().path().expect("a file").to_owned();
+        let mut conn = open::writer(&path, SyncCommits::No).expect("a connection");
+        conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, 5000).expect("a limit");
+        let set = |key: &str, bytes| {
+            Write::set("app", key, Json::string(&"x".repeat(bytes))).expect("a write")
+        };
+        let id = &session.metadata().id;
+        let writes = [set("short", 10), set("long", 6000)];
+        let refused = Commit::apply(&mut conn, &path, id, &writes, Millis::EPOCH);
+        let Err(Error::LimitExceeded { what }) = refused else { panic!("{refused:?}") };
+        assert!(what.contains("long"), "{what}");
+        assert_eq!(session.get_value("app", "short").expect("read"), None);
+        assert_eq!(session.next_seq().expect("read"), 1);
+        Commit::apply(&mut conn, &path, id, &writes[..1], Millis::EPOCH).expect("committed");
+        assert_eq!(session.next_seq().expect("read"), 2);
+    }
 }

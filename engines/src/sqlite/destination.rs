@@ -10,7 +10,7 @@ use super::open::{attach, require_file};
 use super::publish::{DESTINATION, Temp};
 use super::rows::failed;
 use super::schema;
-use super::stage::Stage;
+use super::stage::{LARGE_BYTES, Stage};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::fork::{Copied, Destination, Plan, Source};
@@ -188,28 +188,79 @@ impl Destination for SqliteDestination {
             .map_err(|error| failed("prepare to write", &place.path, error))?;
         let new = NewSession { metadata: &metadata, next_seq, messages: copied.messages };
         let id = metadata.id.as_str();
-        place.store(stage.conn(), &new, &|conn| {
-            MOVES.iter().try_for_each(|sql| conn.execute(sql, [id]).map(drop))
-        })?;
+        place.store(stage.conn(), &new, &|conn| move_rows(conn, id))?;
         Ok(SessionRef { metadata, location: Location::File(place.path) })
     }
 }
 
-/// The stage's rows into the destination's tables.
-const MOVES: [&str; 5] = [
+/// The stage's rows into the destination's tables, large content left empty.
+pub(super) const MOVES: [&str; 5] = [
     "INSERT INTO dst.entries \
      (session_id, id, parent_id, seq, type, custom_type, timestamp, payload) \
-     SELECT ?1, id, parent_id, seq, type, custom_type, timestamp, payload \
-     FROM main.entries ORDER BY seq",
+     SELECT ?1, id, parent_id, seq, type, custom_type, timestamp, \
+     CASE WHEN octet_length(payload) < ?2 THEN payload ELSE '' END FROM main.entries ORDER BY seq",
     "INSERT INTO dst.branch_entries (session_id, branch_id, entry_id, entry_seq, entry_type) \
      SELECT ?1, branch_id, entry_id, entry_seq, entry_type FROM main.branch_entries \
-     ORDER BY session_id, branch_id, entry_id",
+     WHERE ?2 ORDER BY session_id, branch_id, entry_id",
     "INSERT INTO dst.branch_meta \
      (session_id, branch_id, tip_entry_id, tip_seq, base_branch_id, base_seq) \
      SELECT ?1, branch_id, tip_entry_id, tip_seq, base_branch_id, base_seq \
-     FROM main.branch_meta ORDER BY session_id, branch_id",
+     FROM main.branch_meta WHERE ?2 ORDER BY session_id, branch_id",
     "INSERT INTO dst.scalar_values (session_id, namespace, key, seq, value) \
-     SELECT ?1, namespace, key, seq, value FROM main.vals ORDER BY seq",
+     SELECT ?1, namespace, key, seq, CASE WHEN octet_length(value) < ?2 THEN value ELSE '' END \
+     FROM main.vals ORDER BY seq",
     "INSERT INTO dst.list_values (session_id, namespace, key, seq, value) \
-     SELECT ?1, namespace, key, seq, value FROM main.elements ORDER BY seq",
+     SELECT ?1, namespace, key, seq, CASE WHEN octet_length(value) < ?2 THEN value ELSE '' END \
+     FROM main.elements ORDER BY seq",
 ];
+
+/// What is large is put in place row by row, after all else: each search for a key that meets a
+/// row loads all of it, and the insert trigger of entries would hold copies. Which rows are
+/// large, their content by seq, and its place.
+const LARGE: [[&str; 3]; 3] = [
+    [
+        "SELECT seq, id, '' FROM main.entries WHERE octet_length(payload) >= ?1",
+        "SELECT payload FROM main.entries WHERE seq = ?1",
+        "UPDATE dst.entries SET payload = ?5 \
+         WHERE session_id = ?1 AND id = ?2 AND ?3 = '' AND seq = ?4",
+    ],
+    [
+        "SELECT seq, namespace, key FROM main.vals WHERE octet_length(value) >= ?1",
+        "SELECT value FROM main.vals WHERE seq = ?1",
+        "UPDATE dst.scalar_values SET value = ?5 \
+         WHERE session_id = ?1 AND namespace = ?2 AND key = ?3 AND seq = ?4",
+    ],
+    [
+        "SELECT seq, namespace, key FROM main.elements WHERE octet_length(value) >= ?1",
+        "SELECT value FROM main.elements WHERE seq = ?1",
+        "UPDATE dst.list_values SET value = ?5 \
+         WHERE session_id = ?1 AND namespace = ?2 AND key = ?3 AND seq = ?4",
+    ],
+];
+
+/// Moves all staged rows into the session `id` of the destination.
+fn move_rows(conn: &Connection, id: &str) -> rusqlite::Result<()> {
+    for sql in MOVES {
+        conn.execute(sql, params![id, LARGE_BYTES])?;
+    }
+    for [find, read, write] in LARGE {
+        let (mut find, mut read) = (conn.prepare(find)?, conn.prepare(read)?);
+        let mut write = conn.prepare(write)?;
+        let mut rows = find.query([LARGE_BYTES])?;
+        while let Some(row) = rows.next()? {
+            let seq: i64 = row.get(0)?;
+            write.raw_bind_parameter(1, id)?;
+            write.raw_bind_parameter(2, row.get_ref(1)?.as_str()?)?;
+            write.raw_bind_parameter(3, row.get_ref(2)?.as_str()?)?;
+            write.raw_bind_parameter(4, seq)?;
+            {
+                // Read, bound and written one after the other: twice in memory at any time.
+                let content: String = read.query_row([seq], |row| row.get(0))?;
+                write.raw_bind_parameter(5, content)?;
+            }
+            write.raw_execute()?;
+            write.raw_bind_parameter(5, rusqlite::types::Null)?;
+        }
+    }
+    Ok(())
+}

@@ -52,6 +52,22 @@ pub(super) struct Span {
     pub(super) high: i64,
 }
 
+/// What the index keeps of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Indexed<'a> {
+    pub(super) id: &'a str,
+    pub(super) parent: Option<&'a str>,
+    pub(super) seq: i64,
+    pub(super) entry_type: &'a str,
+}
+
+/// Entries that each follow their parent: their segment and the last of them.
+struct Run {
+    branch: String,
+    tip: String,
+    seq: i64,
+}
+
 impl<'a> BranchIndex<'a> {
     /// The index of `session` in `schema` of the database at `path`.
     pub(super) fn new(
@@ -172,17 +188,12 @@ impl<'a> BranchIndex<'a> {
         found.map_err(|error| self.misread(error))
     }
 
-    /// Adds an entry whose parent is in the index already.
+    /// Adds an entry whose parent is in the index already, and gives its segment.
     ///
     /// # Errors
     /// *Corrupt source* when the index lacks the parent.
-    pub(super) fn append(
-        &self,
-        id: &str,
-        parent: Option<&str>,
-        seq: i64,
-        entry_type: &str,
-    ) -> Result<()> {
+    pub(super) fn append(&self, entry: &Indexed<'_>) -> Result<String> {
+        let Indexed { id, parent, seq, .. } = *entry;
         let branch = match parent {
             None => self.start(id, seq, None).map(|()| id.to_owned())?,
             Some(parent) => match self.extend(parent, id, seq)? {
@@ -190,14 +201,64 @@ impl<'a> BranchIndex<'a> {
                 None => self.leave(parent, id, seq).map(|()| id.to_owned())?,
             },
         };
-        let mut insert = self.prepare(
-            "INSERT INTO {schema}.branch_entries \
-             (session_id, branch_id, entry_id, entry_seq, entry_type) VALUES (?1, ?2, ?3, ?4, ?5)",
+        self.insert(&mut self.inserter()?, &branch, entry)?;
+        Ok(branch)
+    }
+
+    /// Adds all entries that `next` gives, parents first. An entry that follows its parent costs
+    /// one row: the tip of its segment is moved once, when the run of such entries ends.
+    ///
+    /// # Errors
+    /// Those of [`BranchIndex::append`] and of `next`.
+    pub(super) fn append_all(
+        &self,
+        next: impl FnOnce(&mut dyn FnMut(&Indexed<'_>) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let mut insert = self.inserter()?;
+        let mut run: Option<Run> = None;
+        next(&mut |entry| {
+            if let Some(run) = run.as_mut().filter(|run| Some(&*run.tip) == entry.parent) {
+                self.insert(&mut insert, &run.branch, entry)?;
+                run.tip.clear();
+                run.tip.push_str(entry.id);
+                run.seq = entry.seq;
+                return Ok(());
+            }
+            self.end(run.as_ref())?;
+            let branch = self.append(entry)?;
+            run = Some(Run { branch, tip: entry.id.to_owned(), seq: entry.seq });
+            Ok(())
+        })?;
+        self.end(run.as_ref())
+    }
+
+    fn end(&self, run: Option<&Run>) -> Result<()> {
+        let Some(run) = run else { return Ok(()) };
+        let mut update = self.prepare(
+            "UPDATE {schema}.branch_meta SET tip_entry_id = ?3, tip_seq = ?4 \
+             WHERE session_id = ?1 AND branch_id = ?2",
         )?;
-        insert
-            .execute(params![self.session, branch, id, seq, entry_type])
+        update
+            .execute(params![self.session, run.branch, run.tip, run.seq])
             .map_err(|error| self.failed(error))?;
         Ok(())
+    }
+
+    fn inserter(&self) -> Result<CachedStatement<'a>> {
+        self.prepare(
+            "INSERT INTO {schema}.branch_entries \
+             (session_id, branch_id, entry_id, entry_seq, entry_type) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )
+    }
+
+    fn insert(
+        &self,
+        statement: &mut CachedStatement<'_>,
+        branch: &str,
+        entry: &Indexed<'_>,
+    ) -> Result<()> {
+        let values = params![self.session, branch, entry.id, entry.seq, entry.entry_type];
+        statement.execute(values).map(drop).map_err(|error| self.failed(error))
     }
 
     /// Moves the tip of the segment that ends at `parent`, if there is one.

@@ -32,6 +32,8 @@ mod names;
 mod open;
 mod plan;
 mod publish;
+#[cfg(test)]
+mod query_plans;
 mod reads;
 mod recount;
 mod repo;

@@ -44,6 +44,8 @@ pub(super) fn writer(path: &Path, sync: SyncCommits) -> Result<Connection> {
     require_file(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(at)?;
+    // More than all statements of commits and reads.
+    conn.set_prepared_statement_cache_capacity(64);
     distrust(&conn).map_err(at)?;
     schema::check(&conn, "main", path)?;
     conn.execute_batch("PRAGMA main.journal_mode = WAL; PRAGMA main.cache_size = -1024")

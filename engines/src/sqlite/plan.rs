@@ -9,6 +9,9 @@ use forkline_model::{
     Scope, StoreKind,
 };
 use rusqlite::{Connection, params};
+use serde::de::IgnoredAny;
+
+use super::commit::signed;
 
 use super::index::{BranchIndex, Span, Spot};
 use super::open::SOURCE;
@@ -19,21 +22,28 @@ use super::stage;
 use crate::context::{Context, Progress};
 use crate::error::Result;
 
+// Content of `stage::LARGE_BYTES` or more is left empty here and fetched row by row: a statement
+// over many rows still holds a row twice while the search for the next one loads its neighbours.
+
 /// All entries of a session, in seq order.
 pub(super) const ALL_ENTRIES: &str = "INSERT INTO main.entries \
     (seq, id, parent_id, type, custom_type, timestamp, payload) \
-    SELECT seq, id, parent_id, type, custom_type, timestamp, payload \
+    SELECT seq, id, parent_id, type, custom_type, timestamp, \
+    CASE WHEN octet_length(payload) < 65536 THEN payload ELSE '' END \
     FROM src.entries INDEXED BY ix_entry_seq WHERE session_id = ?1 \
-    AND forkline_entry(id, parent_id, seq, type, custom_type, timestamp, payload) ORDER BY seq";
+    AND forkline_entry(id, parent_id, seq, type, custom_type, timestamp, \
+    CASE WHEN octet_length(payload) < 65536 THEN payload END) ORDER BY seq";
 
 /// The entries of one part of a path, in seq order.
 pub(super) const SPAN_ENTRIES: &str = "INSERT INTO main.entries \
     (seq, id, parent_id, type, custom_type, timestamp, payload) \
-    SELECT e.seq, e.id, e.parent_id, e.type, e.custom_type, e.timestamp, e.payload \
+    SELECT e.seq, e.id, e.parent_id, e.type, e.custom_type, e.timestamp, \
+    CASE WHEN octet_length(e.payload) < 65536 THEN e.payload ELSE '' END \
     FROM src.branch_entries AS b INDEXED BY ix_be_seq \
     CROSS JOIN src.entries AS e ON e.session_id = b.session_id AND e.id = b.entry_id \
     WHERE b.session_id = ?1 AND b.branch_id = ?2 AND b.entry_seq > ?3 AND b.entry_seq <= ?4 \
-    AND forkline_entry(e.id, e.parent_id, e.seq, e.type, e.custom_type, e.timestamp, e.payload) \
+    AND forkline_entry(e.id, e.parent_id, e.seq, e.type, e.custom_type, e.timestamp, \
+    CASE WHEN octet_length(e.payload) < 65536 THEN e.payload END) \
     ORDER BY b.entry_seq";
 
 /// What the classifier keeps of values or elements. `{prefilter}` only spares calls: it leaves
@@ -46,7 +56,8 @@ macro_rules! keep_rows {
             " (seq, namespace, key, value) SELECT seq, namespace, key, \
              CASE forkline_fate(",
             $kind,
-            ", namespace, key) WHEN 3 THEN ?2 WHEN 4 THEN ?3 ELSE value END FROM src.",
+            ", namespace, key) WHEN 3 THEN ?2 WHEN 4 THEN ?3 \
+             ELSE CASE WHEN octet_length(value) < 65536 THEN value ELSE '' END END FROM src.",
             $from,
             " WHERE session_id = ?1 AND {prefilter} AND CASE forkline_fate(",
             $kind,
@@ -54,7 +65,7 @@ macro_rules! keep_rows {
              WHEN 2 THEN EXISTS (SELECT 1 FROM main.entries AS e WHERE e.id = key) \
              ELSE 1 END AND forkline_row(",
             $kind,
-            ", namespace, key, seq, value)"
+            ", namespace, key, seq, CASE WHEN octet_length(value) < 65536 THEN value END)"
         )
     };
 }
@@ -77,6 +88,46 @@ pub(super) const UNKNOWN_RESERVED: &str = "SELECT kind, namespace, key FROM (\
     SELECT 1, seq, namespace, key FROM src.list_values \
     WHERE session_id = ?1 AND namespace >= 'pi' AND namespace < 'pi/' \
     AND forkline_fate(1, namespace, key) = 5) ORDER BY seq LIMIT 1";
+
+/// How the large content of one table is fetched. Staged content is empty nowhere else, since
+/// an empty text is no JSON.
+struct Large {
+    table: &'static str,
+    is_object: bool,
+    /// Seq and two texts that tell the row.
+    find: &'static str,
+    /// By session, the two texts and seq.
+    read: &'static str,
+    /// By content and seq.
+    write: &'static str,
+}
+
+const LARGE: [Large; 3] = [
+    Large {
+        table: "entries",
+        is_object: true,
+        find: "SELECT seq, id, '' FROM main.entries WHERE payload = ''",
+        read: "SELECT payload FROM src.entries WHERE session_id = ?1 AND id = ?2 AND ?3 = '' \
+               AND seq = ?4",
+        write: "UPDATE main.entries SET payload = ?1 WHERE seq = ?2",
+    },
+    Large {
+        table: "scalar_values",
+        is_object: false,
+        find: "SELECT seq, namespace, key FROM main.vals WHERE value = ''",
+        read: "SELECT value FROM src.scalar_values WHERE session_id = ?1 AND namespace = ?2 \
+               AND key = ?3 AND seq = ?4",
+        write: "UPDATE main.vals SET value = ?1 WHERE seq = ?2",
+    },
+    Large {
+        table: "list_values",
+        is_object: false,
+        find: "SELECT seq, namespace, key FROM main.elements WHERE value = ''",
+        read: "SELECT value FROM src.list_values WHERE session_id = ?1 AND namespace = ?2 \
+               AND key = ?3 AND seq = ?4",
+        write: "UPDATE main.elements SET value = ?1 WHERE seq = ?2",
+    },
+];
 
 /// Every name with a lane row, ascending, and which rows it has.
 const LANES: &str = "SELECT key, max(namespace = 'pi.branch.tip'), \
@@ -326,6 +377,39 @@ impl Pinned<'_> {
         for keep in [KEEP_VALUES, KEEP_ELEMENTS] {
             let keep = keep.replace("{prefilter}", prefilter);
             run(&keep, params![session, tip.as_str(), idle.as_str()])?;
+        }
+        LARGE.iter().try_for_each(|large| self.fetch(large, cx))
+    }
+
+    /// Fetches the large content of one table, row by row.
+    fn fetch(&self, large: &Large, cx: &Context) -> Result<()> {
+        let at = At::table(self.path, self.session, large.table);
+        let failed = |error| at.failed("copy from", error);
+        let mut find = self.conn.prepare(large.find).map_err(failed)?;
+        let mut read = self.conn.prepare(large.read).map_err(failed)?;
+        let mut write = self.conn.prepare(large.write).map_err(failed)?;
+        let mut rows = find.query([]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            cx.check()?;
+            let seq = signed(at.number(row, 0, "seq")?);
+            let (id, key) = (at.text(row, 1, "id")?, at.text(row, 2, "key")?);
+            {
+                // Read, bound and written one after the other: twice in memory at any time.
+                let content = read
+                    .query_row(params![self.session, id, key, seq], |row| {
+                        Ok(at.text(row, 0, "content").map(str::to_owned))
+                    })
+                    .map_err(failed)??;
+                serde_json::from_str::<IgnoredAny>(&content)
+                    .map_err(|error| at.corrupt(id, format!("it is not JSON: {error}")))?;
+                if large.is_object && !content.trim_start().starts_with('{') {
+                    return Err(at.corrupt(id, "payload is no JSON object"));
+                }
+                write.raw_bind_parameter(1, content).map_err(failed)?;
+            }
+            write.raw_bind_parameter(2, seq).map_err(failed)?;
+            write.raw_execute().map_err(failed)?;
+            write.raw_bind_parameter(1, rusqlite::types::Null).map_err(failed)?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ macro_rules! entry_columns {
 }
 
 /// The rows of one path span. `{cmp}` and `{order}` are put in.
-const SPAN: &str = concat!(
+pub(super) const SPAN: &str = concat!(
     "SELECT ",
     entry_columns!(),
     " FROM {schema}.branch_entries AS b INDEXED BY ix_be_seq \
@@ -34,7 +34,7 @@ const SPAN: &str = concat!(
 );
 
 /// Entries of a session by seq.
-const ENTRIES: &str = concat!(
+pub(super) const ENTRIES: &str = concat!(
     "SELECT ",
     entry_columns!(),
     " FROM {schema}.entries AS e INDEXED BY ix_entry_seq \
@@ -51,7 +51,7 @@ const ENTRY: &str = concat!(
 );
 
 /// The ledger by seq.
-const LEDGER: &str = "SELECT id, seq, entry_id, adjustment, usage, details \
+pub(super) const LEDGER: &str = "SELECT id, seq, entry_id, adjustment, usage, details \
      FROM {schema}.usage_ledger INDEXED BY ix_usage_seq \
      WHERE session_id = ?1 AND seq >= ?2 AND seq <= ?3 ORDER BY seq {order} LIMIT ?4";
 

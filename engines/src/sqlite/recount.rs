@@ -10,7 +10,7 @@ use super::index::{BranchIndex, Span};
 use super::open::{Reader, SOURCE};
 use super::reads::Reads;
 use super::rows::{At, session_row};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// One thing that a recount found different, as a sentence.
 pub type Finding = String;
@@ -23,8 +23,7 @@ pub type Finding = String;
 /// # Errors
 /// *Unknown session*, *corrupt source* for rows that cannot be read at all, I/O.
 pub fn recount(path: &Path, session: &SessionId) -> Result<Vec<Finding>> {
-    let path =
-        &std::fs::canonicalize(path).map_err(|error| crate::Error::io("open", path, error))?;
+    let path = &std::fs::canonicalize(path).map_err(|error| Error::io("open", path, error))?;
     let reader = Reader::open(path)?;
     reader.pin()?;
     let recount = Recount { conn: &reader.conn, path, session: session.as_str() };
@@ -137,7 +136,14 @@ impl Recount<'_> {
                     break;
                 }
             }
-            match self.indexed_path(&node.id)? {
+            let found = match self.indexed_path(&node.id) {
+                Err(Error::CorruptSource { reason, .. }) => {
+                    findings.push(reason);
+                    continue;
+                }
+                found => found?,
+            };
+            match found {
                 None => findings.push(format!("{:?} is not in the branch index", node.id)),
                 Some(found) if found != expected => {
                     findings.push(format!("the branch index has another path of {:?}", node.id));

@@ -90,7 +90,7 @@ impl Functions {
         failure.unwrap_or_else(|| match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation) => Error::corrupt(
                 &*self.path,
-                format!("session {:?}: a seq is used twice", self.session),
+                format!("session {:?}: an id or a seq is used twice", self.session),
             ),
             _ => failed("copy from", &self.path, error),
         })
@@ -137,9 +137,11 @@ impl Functions {
         if timestamp.is_none_or(|ms| Millis::new(ms).is_err()) {
             return Err(self.corrupt(TABLE, id, "timestamp is no time"));
         }
-        let payload = self.json(row, 6, TABLE, id, "payload")?;
-        if !payload.starts_with('{') {
-            return Err(self.corrupt(TABLE, id, "payload is no JSON object"));
+        if row.get_raw(6) != ValueRef::Null {
+            let payload = self.json(row, 6, TABLE, id, "payload")?;
+            if !payload.starts_with('{') {
+                return Err(self.corrupt(TABLE, id, "payload is no JSON object"));
+            }
         }
         self.rows.fetch_add(1, Ordering::Relaxed);
         Ok(1)
@@ -152,7 +154,9 @@ impl Functions {
         Namespace::new(self.text(row, 1, table, "namespace")?).map_err(wrong)?;
         Key::new(key).map_err(wrong)?;
         self.seq(row, 3, table, key)?;
-        self.json(row, 4, table, key, "value")?;
+        if row.get_raw(4) != ValueRef::Null {
+            self.json(row, 4, table, key, "value")?;
+        }
         self.rows.fetch_add(1, Ordering::Relaxed);
         Ok(1)
     }

@@ -11,7 +11,7 @@ use forkline_model::{Address, EntryHead, Json, Scope, StoreKind};
 use rusqlite::{Connection, Row as SqlRow, params};
 
 use super::commit::{named, refused, signed};
-use super::index::BranchIndex;
+use super::index::{BranchIndex, Indexed};
 use super::open;
 use super::rows::{At, failed};
 use super::schema;
@@ -22,11 +22,15 @@ use crate::fork::{Body, Copied, Row};
 /// How many rows go by between two looks at the context.
 const ROWS_PER_CHECK: u64 = 256;
 
+/// From this many bytes on, content is handled row by row, so that memory holds it twice at most.
+/// The SQL that selects rows names the same number.
+pub(super) const LARGE_BYTES: i64 = 65_536;
+
 /// The session id in the stage's branch index; the destination's own takes its place.
 const NO_SESSION: &str = "";
 
 /// All rows by seq, without their content.
-const ORDER: &str = "SELECT seq, 0 AS kind FROM main.entries UNION ALL \
+pub(super) const ORDER: &str = "SELECT seq, 0 AS kind FROM main.entries UNION ALL \
     SELECT seq, 1 FROM main.vals UNION ALL SELECT seq, 2 FROM main.elements ORDER BY seq";
 
 /// The selected rows of a fork, out of sight. Gone when dropped.
@@ -228,15 +232,21 @@ impl Stage {
         let mut scan = self.conn.prepare(sql).map_err(|error| self.failed(error))?;
         let mut rows = scan.query([]).map_err(|error| self.failed(error))?;
         let mut entries = 0;
-        while let Some(row) = rows.next().map_err(|error| self.failed(error))? {
-            let parent = at.optional_text(row, 1, "parent_id")?;
-            let (id, entry_type) = (at.text(row, 0, "id")?, at.text(row, 3, "type")?);
-            index.append(id, parent, signed(at.number(row, 2, "seq")?), entry_type)?;
-            entries += 1;
-            if entries % ROWS_PER_CHECK == 0 {
-                cx.check()?;
+        index.append_all(|append| {
+            while let Some(row) = rows.next().map_err(|error| self.failed(error))? {
+                append(&Indexed {
+                    id: at.text(row, 0, "id")?,
+                    parent: at.optional_text(row, 1, "parent_id")?,
+                    seq: signed(at.number(row, 2, "seq")?),
+                    entry_type: at.text(row, 3, "type")?,
+                })?;
+                entries += 1;
+                if entries % ROWS_PER_CHECK == 0 {
+                    cx.check()?;
+                }
             }
-        }
+            Ok(())
+        })?;
         let count = |sql| {
             let counted = self.conn.query_row(sql, [], |row| Ok(at.number(row, 0, "count")));
             counted.map_err(|error| self.failed(error))?

@@ -8,6 +8,7 @@ mod gate;
 mod progress;
 mod replay;
 mod self_test;
+mod serve;
 mod source;
 mod table;
 mod verify;
@@ -42,6 +43,7 @@ enum Command {
     Fork(fork::Arguments),
     Gate(gate::Arguments),
     Replay(replay::Arguments),
+    Serve(serve::Arguments),
     SelfTest(self_test::Arguments),
 }
 
@@ -53,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Fork(arguments) => fork::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::SelfTest(arguments) => self_test::run(&arguments),
     };
     ExitCode::from(status)

@@ -27,7 +27,8 @@ and through the engine. What the contract refuses has to be refused alike.
 
 Sources are only read, and proven unchanged: bytes, length, time, mode, folder listing. All work
 goes to one temporary folder (TMPDIR). The model keeps a whole session in memory, some copies of
-it at a time: expect several times the size of the largest file.
+it at a time: expect several times the size of the largest file, and of some small ones that
+are verified side by side.
 
 Exit status: 0 all holds, 1 a difference or a corrupt file, 2 wrong call or I/O error.";
 
@@ -118,20 +119,17 @@ impl Watch for Screen {
         self.bar.set_length(self.sizes.iter().sum());
     }
 
-    fn file(&mut self, path: &Path) {
-        self.bar.set_message(path.display().to_string());
-        // The file before this one is done; the bar shows what is behind it.
-        let left: u64 = self.sizes.iter().sum();
-        self.bar.set_position(self.bar.length().unwrap_or(left).saturating_sub(left));
-        self.sizes.pop();
-    }
-
     fn row(&mut self, row: &Row) {
         if self.json {
             Line::Session(row).print();
         } else {
             self.rows.push(row.clone());
         }
+    }
+
+    fn done(&mut self, path: &Path) {
+        self.bar.inc(self.sizes.pop().unwrap_or_default());
+        self.bar.set_message(path.display().to_string());
     }
 }
 

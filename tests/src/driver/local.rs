@@ -1,5 +1,7 @@
 //! The engines of this project as a driver.
 
+mod serving;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ use super::write::{commit, mutate};
 use super::{Capabilities, Driver, Fault, FolderListing, SourceEvidence};
 use super::{engine, files, read};
 use crate::lineup::EngineKind;
+
+pub use serving::OpenRepo;
 
 /// Where sessions stand in the folder of a repository.
 const SESSIONS: &str = "sessions";

@@ -30,7 +30,7 @@ use forkline_model::{Answer, ForkRequest, Op, RepoIndex, SessionId, State};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use engine::SHARED_CONTAINER;
-pub use local::LocalDriver;
+pub use local::{LocalDriver, OpenRepo};
 
 /// An engine under test: repositories by index, each of one kind.
 pub trait Driver: Send {
@@ -140,6 +140,13 @@ impl Capabilities {
     /// Everything but these.
     pub fn without(features: &[Feature]) -> Self {
         Self(Feature::ALL.into_iter().filter(|feature| !features.contains(feature)).collect())
+    }
+
+    /// The same without one feature.
+    #[must_use]
+    pub fn but(mut self, feature: Feature) -> Self {
+        self.0.remove(&feature);
+        self
     }
 
     /// Whether it can do that.

@@ -50,7 +50,10 @@ pub(super) fn commit(session: &Session, op: &Op) -> Result<Committed> {
     }
 }
 
-fn complete(session: &Session, committed: forkline_engines::Committed) -> Result<Committed> {
+pub(super) fn complete(
+    session: &Session,
+    committed: forkline_engines::Committed,
+) -> Result<Committed> {
     let forkline_engines::Committed { first_seq, writes, timestamp } = committed;
     Ok(Committed { first_seq, writes, next_seq: session.next_seq()?, timestamp })
 }

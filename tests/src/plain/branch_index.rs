@@ -140,8 +140,8 @@ mod tests {
         for damage in [
             "DELETE FROM branch_entries WHERE entry_seq = (SELECT max(seq) FROM entries)",
             "UPDATE branch_entries SET entry_type = 'custom' WHERE entry_type = 'message'",
-            "UPDATE branch_meta SET base_branch_id = 'nobody' WHERE base_seq IS NOT NULL",
-            "UPDATE branch_meta SET base_seq = tip_seq WHERE base_seq IS NOT NULL",
+            "UPDATE branch_meta SET base_branch_id = 'nobody', base_seq = 5 WHERE tip_seq = 20",
+            "UPDATE branch_meta SET base_branch_id = branch_id, base_seq = tip_seq",
             "UPDATE branch_meta SET tip_seq = tip_seq - 1",
             "DELETE FROM branch_meta",
         ] {

@@ -18,6 +18,7 @@ mod legacy;
 mod report;
 mod session;
 mod unchanged;
+mod workers;
 
 use std::fs;
 use std::io;
@@ -57,10 +58,10 @@ pub struct Options {
 pub trait Watch {
     /// The files are known.
     fn begins(&mut self, files: &[SourceFile]);
-    /// A file is looked at next.
-    fn file(&mut self, path: &Path);
-    /// A session is done.
+    /// A session is done. They come in the order of the files.
     fn row(&mut self, row: &Row);
+    /// A file is done, after its sessions.
+    fn done(&mut self, path: &Path);
 }
 
 /// Why a run could not be made.
@@ -106,13 +107,15 @@ pub fn run(
     }
     watch.begins(&files);
     let mut summary = Summary::default();
-    for file in &files {
-        watch.file(&file.path);
-        for row in verify_file(file, options, lineup)? {
+    let work = |file: &SourceFile| verify_file(file, options, lineup);
+    workers::in_order(&files, work, |file, rows| {
+        for row in rows? {
             summary.count(&row);
             watch.row(&row);
         }
-    }
+        watch.done(&file.path);
+        Ok::<_, Failed>(())
+    })?;
     let was_narrowed = options.only.is_some() || options.session.is_some();
     if was_narrowed && summary.forks == 0 && summary.corrupt == 0 {
         return Err(Failed::NothingChecked);

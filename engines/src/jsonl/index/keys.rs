@@ -5,28 +5,28 @@ use std::hash::{BuildHasher, Hash as _, Hasher, RandomState};
 use forkline_model::StoreKind;
 
 /// Bytes of a hash: see invariant 1 of the index.
-pub(super) const HASH_BYTES: usize = 12;
+pub(in super::super) const HASH_BYTES: usize = 12;
 
 /// Bytes that come from the second key.
 const LOW_BYTES: usize = HASH_BYTES - size_of::<u64>();
 
 /// A keyed hash.
-pub(super) type Hash = [u8; HASH_BYTES];
+pub(in super::super) type Hash = [u8; HASH_BYTES];
 
 /// The keys of one fork.
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
+pub(in super::super) struct Keys {
     high: RandomState,
     low: RandomState,
 }
 
 impl Keys {
-    pub(super) fn new() -> Self {
+    pub(in super::super) fn new() -> Self {
         Self { high: RandomState::new(), low: RandomState::new() }
     }
 
     /// An entry's id, as itself, as a parent, as a tip, or as the key of a label.
-    pub(super) fn entry(&self, id: &str) -> Hash {
+    pub(in super::super) fn entry(&self, id: &str) -> Hash {
         self.hash(0, id, "")
     }
 

@@ -2,7 +2,7 @@
 
 use forkline_model::{
     Address, EntryId, Json, NewEntry, NewUsage, Op, RepoIndex, SessionId, State, StoreKind, Write,
-    policy,
+    lanes, policy,
 };
 
 use super::{Maker, Theme, texts};
@@ -80,23 +80,27 @@ impl Maker<'_> {
         let is_open = has(|at| at.namespace.as_str() == policy::OP_META);
         // What makes every fork fail goes soon again.
         let is_unknown = unknown_reserved(state).next().is_some();
+        let is_lane = |lane: forkline_model::Lane| lane.shape() == policy::LaneShape::Complete;
+        // A session has a lane soon, and something on it.
+        let lane = if lanes::lanes(state).into_iter().any(is_lane) { 6 } else { 25 };
+        let chain = if state.entries().len() < 4 { 25 } else { 10 };
         self.dice.weighted(&[
-            (more(Theme::Trees, 12), Shape::Chain),
-            (more(Theme::Trees, 1), Shape::DeepChain),
-            (more(Theme::Trees, 2), Shape::Fan),
+            (more(Theme::Trees, chain), Shape::Chain),
+            (more(Theme::Trees, 2), Shape::DeepChain),
+            (more(Theme::Trees, 5), Shape::Fan),
             (more(Theme::Trees, 3), Shape::Root),
-            (more(Theme::Lanes, 9), Shape::Lane),
+            (more(Theme::Lanes, lane), Shape::Lane),
             (more(Theme::Lanes, 2), Shape::PartialLane),
             (more(Theme::Lanes, 4), Shape::Tip),
             (more(Theme::Lanes, 4), Shape::BeginOperation),
             (if is_open { more(Theme::Lanes, 8) } else { 0 }, Shape::SettleOperation),
             (more(Theme::Stores, 8), Shape::Values),
-            (more(Theme::Stores, 3), Shape::DeleteValue),
+            (more(Theme::Stores, 5), Shape::DeleteValue),
             (more(Theme::Stores, 6), Shape::Elements),
             (more(Theme::Stores, 2), Shape::DeleteList),
             (more(Theme::Stores, 3), Shape::RecreateList),
             (4, Shape::Usage),
-            (2, Shape::Reserved),
+            (4, Shape::Reserved),
             (if is_unknown { 45 } else { 0 }, Shape::ClearReserved),
             (2, Shape::LabelOfNothing),
             (1, Shape::Nothing),
@@ -276,9 +280,9 @@ impl Maker<'_> {
             _ => texts::branch(&mut self.dice),
         };
         let value = match self.dice.below(14) {
-            0 => Json::string("no such entry"),
-            1 => texts::json("7"),
-            2 | 3 => tip_value(None),
+            0 | 1 => Json::string("no such entry"),
+            2 => texts::json("7"),
+            3 => tip_value(None),
             _ => tip_value(self.parent(state).as_ref()),
         };
         let address = if self.dice.chance(3) {
@@ -330,7 +334,7 @@ impl Maker<'_> {
         let known: Vec<&Address> =
             known.filter(|at| !policy::is_reserved(at.namespace.as_str())).collect();
         match self.dice.pick_any(&known).copied().cloned() {
-            Some(address) if self.dice.chance(55) => address,
+            Some(address) if self.dice.chance(70) => address,
             _ => texts::address(&mut self.dice),
         }
     }

@@ -30,10 +30,12 @@ impl Maker<'_> {
 
     fn request(&mut self) -> ForkRequest {
         let torn = self.dice.pick_any(&self.reference.torn).cloned();
-        let (from, source) = match self.dice.below(10) {
-            3..=5 if torn.is_some() => torn.expect("it was just seen"),
-            0..=2 => self.pick_session(|session| session == Some(false)),
-            _ => self.pick_open(),
+        let (from, source) = match torn {
+            Some(torn) if self.dice.chance(30) => torn,
+            _ => {
+                let is_open = self.dice.chance(70);
+                self.pick_rich(is_open)
+            }
         };
         let into = if self.dice.chance(60) { from } else { self.dice.below(REPOS) };
         let taken = self.dice.chance(7).then(|| self.taken_id(into)).flatten();
@@ -65,13 +67,13 @@ impl Maker<'_> {
     fn scope(&mut self, from: RepoIndex, source: &SessionId) -> Scope {
         let Some(state) = self.state(from, source).cloned() else { return Scope::Tree };
         let names: Vec<BranchName> = lanes::lanes(&state).into_iter().map(|it| it.branch).collect();
-        if self.dice.chance(if names.is_empty() { 90 } else { 35 }) {
-            return Scope::Tree;
-        }
         let is_lane = |name: &&BranchName| {
             forkline_model::Lane::of(&state, name).shape() == LaneShape::Complete
         };
         let complete: Vec<BranchName> = names.iter().filter(is_lane).cloned().collect();
+        if self.dice.chance(if complete.is_empty() { 75 } else { 25 }) {
+            return Scope::Tree;
+        }
         let pool = if self.dice.chance(85) && !complete.is_empty() { &complete } else { &names };
         let branch = match self.dice.pick_any(pool) {
             Some(name) if self.dice.chance(96) => name.clone(),

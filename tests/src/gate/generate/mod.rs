@@ -22,6 +22,9 @@ use super::dice::Dice;
 /// How many repositories a sequence has.
 pub const REPOS: usize = 2;
 
+/// With so many sessions nothing new is created: operations would spread too thin.
+const STORED_MAX: usize = 5;
+
 /// What is chosen once for a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
@@ -190,10 +193,11 @@ impl Maker<'_> {
         let more = |of: Theme, weight: usize, otherwise: usize| {
             if theme == of { weight } else { otherwise }
         };
+        let stored = self.sessions(|session| session.is_some()).len();
         let finish = if self.reference.tickets.is_empty() { 1 } else { 22 };
         let life = |weight: usize| more(Theme::Lifecycle, 2 * weight, weight);
         let kind = self.dice.weighted(&[
-            (life(5), Kind::Create),
+            (if stored < STORED_MAX { life(2) } else { 0 }, Kind::Create),
             (life(3), Kind::Open),
             (life(4), Kind::Close),
             (life(4), Kind::Reopen),
@@ -249,7 +253,10 @@ impl Maker<'_> {
 
     /// Mostly an open one; else any that is or was there, or one that never was.
     fn pick_session(&mut self, wanted: impl Fn(Option<bool>) -> bool) -> (RepoIndex, SessionId) {
-        let fitting = self.sessions(wanted);
+        let mut fitting = self.sessions(wanted);
+        if fitting.is_empty() {
+            fitting = self.sessions(|session| session.is_some());
+        }
         // Late ones more often: they have more behind them.
         if let Some(last) = fitting.last().filter(|_| self.dice.chance(25)) {
             return last.clone();
@@ -261,6 +268,17 @@ impl Maker<'_> {
 
     fn pick_open(&mut self) -> (RepoIndex, SessionId) {
         self.pick_session(|session| session == Some(true))
+    }
+
+    /// Of two sessions the one with more entries, mostly.
+    fn pick_rich(&mut self, is_open: bool) -> (RepoIndex, SessionId) {
+        let wanted = move |session: Option<bool>| session == Some(is_open);
+        let (one, other) = (self.pick_session(wanted), self.pick_session(wanted));
+        let entries = |(repo, id): &(RepoIndex, SessionId)| {
+            self.state(*repo, id).map_or(0, |state| state.entries().len())
+        };
+        let is_richer = entries(&other) > entries(&one);
+        if is_richer && self.dice.chance(80) { other } else { one }
     }
 
     fn on_open(&mut self, op: impl Fn(RepoIndex, SessionId) -> Op) -> Op {

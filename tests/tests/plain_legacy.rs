@@ -1,0 +1,298 @@
+//! The plain import of legacy files gives what another implementation recorded for its own
+//! fixtures, minted ids aside, and refuses what that one refuses; where the contract departs
+//! from it (versions 1 and 2, an empty tail), the difference is named here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use forkline_gate::plain_legacy::{Imported, Members, Mode, Outside, Refusal, import};
+use forkline_model::diff::{Compare, JsonEquality, diff};
+use forkline_model::policy::LaneShape;
+use forkline_model::{
+    Birth, BranchName, Entry, EntryId, Error, ForkOptions, Json, LaneAudit, Metadata, Millis, Seq,
+    SessionId, State, StateBuilder, Write, fork,
+};
+
+/// The folder of the fixtures; a missing one is an error.
+fn fixtures(name: &str) -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
+    let given = std::env::var_os("FORKLINE_FIXTURES").map(PathBuf::from);
+    let places =
+        [given, Some(workspace.join("../shared/fixtures")), Some(workspace.join("tests/fixtures"))];
+    let found = places.into_iter().flatten().map(|place| place.join(name)).find(|at| at.is_dir());
+    found.expect("no fixtures: set FORKLINE_FIXTURES")
+}
+
+fn members(text: &str) -> Members {
+    Members::parse(text).expect("an object")
+}
+
+fn elements(array: &str) -> Vec<Box<serde_json::value::RawValue>> {
+    serde_json::from_str(array).expect("an array")
+}
+
+fn number(members: &Members, name: &str) -> u64 {
+    members.raw(name).and_then(|raw| raw.parse().ok()).expect("a number")
+}
+
+fn metadata(members: &Members) -> Metadata {
+    Metadata {
+        id: SessionId::new(members.text("id").unwrap()).unwrap(),
+        created_at: Millis::new(number(members, "createdAt")).unwrap(),
+        cwd: members.text("cwd"),
+        parent_session_id: members.text("parentSessionId").map(|id| SessionId::new(id).unwrap()),
+        legacy_parent_session_path: members.text("legacyParentSessionPath"),
+    }
+}
+
+/// Adds one write as it stands in a file or a recorded state.
+fn add(builder: &mut StateBuilder, text: &str) {
+    let found = members(text);
+    let seq = Seq::new(number(&found, "seq")).unwrap();
+    match Write::from_jsonl(text).expect("a write") {
+        Write::Entry(entry) => builder.entry(Entry {
+            id: entry.id,
+            parent: entry.parent,
+            entry_type: entry.entry_type,
+            custom_type: entry.custom_type,
+            payload: entry.payload,
+            seq,
+            timestamp: Millis::new(number(&found, "timestamp")).unwrap(),
+        }),
+        Write::SetValue { address, value } => builder.value(address, seq, value),
+        other => panic!("unexpected in these fixtures: {other:?}"),
+    };
+}
+
+/// A recorded state: `*.open-state.json`.
+fn recorded_state(path: &Path) -> (State, Members) {
+    let all = members(&fs::read_to_string(path).unwrap());
+    let metadata = metadata(&members(all.raw("metadata").unwrap()));
+    let mut builder = StateBuilder::new(metadata, number(&all, "nextSeq"));
+    for entry in elements(all.raw("entries").unwrap()) {
+        let inner = entry.get().strip_prefix('{').unwrap();
+        add(&mut builder, &format!("{{\"kind\":\"entry\",{inner}"));
+    }
+    for value in elements(all.raw("values").unwrap()) {
+        let inner = value.get().strip_prefix('{').unwrap();
+        add(&mut builder, &format!("{{\"kind\":\"value\",\"op\":\"set\",{inner}"));
+    }
+    (builder.finish().unwrap(), members(all.raw("stats").unwrap()))
+}
+
+/// A recorded fork: `*.fork-*.jsonl`.
+fn recorded_fork(path: &Path) -> State {
+    let text = fs::read_to_string(path).unwrap();
+    let mut lines = text.lines();
+    let header = members(lines.next().unwrap());
+    let mut builder = StateBuilder::new(metadata(&header), number(&header, "nextSeq"));
+    lines.for_each(|line| add(&mut builder, line));
+    builder.finish().unwrap()
+}
+
+fn import_file(path: &Path, mode: Mode) -> Result<Imported, Refusal> {
+    let folder = path.parent().unwrap();
+    let parent = |at: &str| {
+        let first = fs::read_to_string(folder.join(at)).ok()?;
+        let header = Members::parse(first.lines().next()?)?;
+        SessionId::new(header.text("id")?).ok()
+    };
+    let mut mint = |order: usize, _: Millis, id: Option<&str>| match id {
+        Some(id) => format!("@{id}"),
+        None => format!("@{order}"),
+    };
+    import(&fs::read(path).unwrap(), mode, &mut Outside { mint: &mut mint, parent: &parent })
+}
+
+fn same(what: &str, left: &State, right: &State) {
+    let compare = Compare { json: JsonEquality::AsDoubles, ..Compare::default() };
+    let diff = diff(left, right, &compare);
+    assert!(diff.is_empty(), "{what}:\n{diff}");
+}
+
+fn options(recorded: &Members) -> ForkOptions {
+    if recorded.text("scope").as_deref() == Some("tree") {
+        return ForkOptions::tree();
+    }
+    let options = ForkOptions::branch(BranchName::new(recorded.text("branch").unwrap()).unwrap());
+    let entry = recorded.text("entryId").map(|id| EntryId::new(id).unwrap());
+    match (entry, recorded.text("position").as_deref()) {
+        (Some(entry), Some("before")) => options.before(entry),
+        (Some(entry), _) => options.at(entry),
+        (None, _) => options,
+    }
+}
+
+/// Why the contract takes what the other implementation refuses.
+const TAKEN: [&str; 2] = [
+    // A tail that begins at its own compaction is empty.
+    "compaction-root",
+    // Versions 1 and 2 are read.
+    "version-2",
+];
+
+/// What a refused file says, and in which line.
+fn refusals() -> BTreeMap<&'static str, (u64, &'static str)> {
+    BTreeMap::from([
+        ("compaction-kept-elsewhere", (5, "firstKeptEntryId is not on its path")),
+        ("forward-parent", (3, "its parent is no earlier record")),
+        ("missing-parent", (3, "its parent is no earlier record")),
+        ("self-parent", (2, "its parent is no earlier record")),
+        ("duplicate-id", (3, "an earlier record has this id")),
+        ("duplicate-id-dropped", (3, "an earlier record has this id")),
+        ("unknown-record-type", (3, "unsupported legacy record type \"sticker\"")),
+        ("record-without-type", (2, "unsupported legacy record type (none)")),
+        ("null-id", (2, "id is missing or no text")),
+        ("label-missing-target", (3, "names a record that is not there")),
+        ("branch-summary-missing-source", (3, "names a record that is not there")),
+        ("bad-record-timestamp", (2, "timestamp is no time")),
+        ("blank-line", (3, "is not one JSON object")),
+        ("v4-writes-in-v3", (0, "")),
+    ])
+}
+
+#[test]
+fn imports_equal_what_another_implementation_recorded() {
+    let folder = fixtures("pi-v3");
+    let manifest = members(&fs::read_to_string(folder.join("manifest.json")).unwrap());
+    let (mut imported, mut refused, mut forks) = (0, 0, 0);
+    for file in elements(manifest.raw("files").unwrap()) {
+        let file = members(file.get());
+        let name = file.text("name").unwrap();
+        let path = folder.join(format!("{name}.jsonl"));
+        let result = import_file(&path, Mode::Refuse);
+        let opened = members(file.raw("opened").unwrap());
+        if opened.raw("ok") != Some("true") && !TAKEN.contains(&name.as_str()) {
+            refused += 1;
+            match result {
+                Err(Refusal::Header(_)) => {
+                    assert!(
+                        ["parent-not-text", "bad-header-timestamp"].contains(&&*name),
+                        "{name}"
+                    );
+                }
+                Err(Refusal::Damaged(damage)) => {
+                    let expected = refusals();
+                    let (line, what) = expected.get(name.as_str()).expect("an expected refusal");
+                    let first = &damage[0];
+                    if *line > 0 {
+                        assert_eq!(
+                            (first.line, &*first.what.to_string()),
+                            (*line, *what),
+                            "{name}"
+                        );
+                    }
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+            continue;
+        }
+        let found = result.unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+        imported += 1;
+        if let Some(state) = opened.text("state") {
+            let (recorded, stats) = recorded_state(&folder.join(state));
+            same(&name, &found.state, &recorded);
+            let usage = found.usage.as_ref().expect("it can be summed").to_json();
+            let expected = Json::parse(stats.raw("usage").unwrap()).unwrap();
+            assert!(usage.equals_as_doubles(&expected), "{name}: {usage} {expected}");
+            assert_eq!(found.state.stats().message_count, number(&stats, "messageCount"));
+        }
+        forks += compare_forks(&folder, &name, &file, &found);
+    }
+    println!("{imported} imported, {refused} refused, {forks} forks");
+    assert!(imported >= 25 && refused >= 15 && forks >= 50, "{imported} {refused} {forks}");
+}
+
+fn compare_forks(folder: &Path, name: &str, file: &Members, found: &Imported) -> usize {
+    let forks = elements(file.raw("forks").unwrap_or("[]"));
+    for recorded in &forks {
+        let recorded = members(recorded.get());
+        let options = options(&members(recorded.raw("options").unwrap()));
+        let birth = Birth {
+            id: SessionId::new(recorded.text("id").unwrap()).unwrap(),
+            created_at: Millis::new(1_700_001_000_000).unwrap(),
+            cwd: Some("/workspace/demo".to_owned()),
+        };
+        let options = found.options(&options);
+        let forked = fork(&found.state, &options, LaneAudit::Selected, birth);
+        match (forked, recorded.text("file")) {
+            (Ok(forked), Some(at)) => same(name, &forked, &recorded_fork(&folder.join(at))),
+            (Err(Error::NotALane { .. } | Error::EntryNotOnBranch { .. }), None) => {}
+            (Ok(_), None) if TAKEN.contains(&name) => {}
+            (other, at) => panic!("{name}, {options:?}: {other:?}, recorded {at:?}"),
+        }
+    }
+    forks.len()
+}
+
+#[test]
+fn real_files_are_taken_or_refused_with_their_lines() {
+    let folder = fixtures("real");
+    let outcome =
+        |name: &str| match import_file(&folder.join(format!("{name}.jsonl")), Mode::Refuse) {
+            Ok(found) => {
+                format!("{} records, {} entries", found.records, found.state.entries().len())
+            }
+            Err(Refusal::Damaged(damage)) => {
+                let lines: Vec<_> = damage.iter().map(|damage| damage.line.to_string()).collect();
+                format!("damaged {}", lines.join(" "))
+            }
+            Err(other) => format!("{other:?}"),
+        };
+    for (name, expected) in [
+        ("v1-pi-mono-glued-line-440", "damaged 440"),
+        ("v1-whamp-linear-with-parentSession", "4 records, 4 entries"),
+        ("v1-bake", "damaged 8"),
+        ("v1-bake.pi-1.1.0-after-open", "7 records, 6 entries"),
+        ("v3-bake-pi-1.1.0-all-types", "damaged 28"),
+        ("v3-zig-small", "12 records, 8 entries"),
+        ("v3-trl-163-lines", "162 records, 159 entries"),
+        ("v3-superpowers-slice", "9 records, 7 entries"),
+        ("v3-agent-ide-bad-escape-line-44", "damaged 44 45"),
+        ("v3-switchboard-windows-cwd", "12 records, 8 entries"),
+        ("v3-agent-sessions-2-compactions", "8 records, 6 entries"),
+        ("v3-specstory-full-format", "19 records, 15 entries"),
+        ("v3-openclaw-4-missing-parents", "damaged 2 6 8 11"),
+    ] {
+        assert_eq!(outcome(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_salvage_takes_every_whole_record() {
+    let folder = fixtures("real");
+    for (name, records, lines) in [
+        ("v1-pi-mono-glued-line-440", 463, vec![440]),
+        ("v3-agent-ide-bad-escape-line-44", 158, vec![44, 45]),
+        ("v3-bake-pi-1.1.0-all-types", 27, vec![28]),
+        ("v3-openclaw-4-missing-parents", 10, vec![2, 6, 8, 11]),
+    ] {
+        let path = folder.join(format!("{name}.jsonl"));
+        let found = import_file(&path, Mode::Salvage).expect("it has a header");
+        assert_eq!(found.records, records, "{name}");
+        let found: Vec<u64> = found.damage.iter().map(|damage| damage.line).collect();
+        assert_eq!(found, lines, "{name}");
+    }
+}
+
+/// What versions 1 and 2 are, said by the file that a later release made of one.
+#[test]
+fn version_1_equals_the_file_that_its_migration_left() {
+    let folder = fixtures("real");
+    let number = |path: &str| {
+        let mut mint = |order: usize, _: Millis, _: Option<&str>| format!("n{order}");
+        let bytes = fs::read(folder.join(path)).unwrap();
+        let outside = &mut Outside { mint: &mut mint, parent: &|_| None };
+        // Line 8 of the version 1 file is no JSON; the migration left it out.
+        import(&bytes, Mode::Salvage, outside).unwrap()
+    };
+    let (first, third) = (number("v1-bake.jsonl"), number("v1-bake.pi-1.1.0-after-open.jsonl"));
+    let entries = |found: &Imported| found.state.entries().clone();
+    assert_eq!(entries(&first), entries(&third));
+    assert_eq!(first.usage, third.usage);
+    // The migration leaves the initial configuration in a header that version 3 does not look at.
+    let main = BranchName::new("main").unwrap();
+    let shape = |found: &Imported| forkline_model::Lane::of(&found.state, &main).shape();
+    assert_eq!((shape(&first), shape(&third)), (LaneShape::Complete, LaneShape::DataOnly));
+}
