@@ -129,6 +129,7 @@ fn a_wrong_call_is_told_from_a_violation() {
         &["fork", text(&session), "--into", "jsonl:x"],
         &["fork", text(&session), "--scope", "branch", "--into", "jsonl:x"],
         &["fork", text(&session), "--scope", "tree"],
+        &["fork", text(&session), "--scope", "tree", "--branch", "main", "--into", "jsonl:x"],
         &["fork", text(&session), "--scope", "tree", "--into", "paper:x"],
         &["unknown"],
     ] {

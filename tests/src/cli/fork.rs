@@ -115,6 +115,10 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
     let Some(place) = &arguments.into else {
         return trouble("--into is missing: where should the fork go?", EXAMPLES);
     };
+    if arguments.scope == ScopeName::Tree && arguments.branch.is_some() {
+        let problem = "--branch has no meaning with --scope tree";
+        return trouble(problem, "leave it out, or say --scope branch");
+    }
     let options = match fork_options(arguments) {
         Ok(options) => options,
         Err(error) => return trouble(error, "forkline fork --help shows examples"),
