@@ -30,10 +30,12 @@ impl Maker<'_> {
 
     fn request(&mut self) -> ForkRequest {
         let torn = self.dice.pick_any(&self.reference.torn).cloned();
-        let (from, source) = match self.dice.below(10) {
-            3..=5 if torn.is_some() => torn.expect("it was just seen"),
-            0..=2 => self.pick_rich(false),
-            _ => self.pick_rich(true),
+        let (from, source) = match torn {
+            Some(torn) if self.dice.chance(30) => torn,
+            _ => {
+                let is_open = self.dice.chance(70);
+                self.pick_rich(is_open)
+            }
         };
         let into = if self.dice.chance(60) { from } else { self.dice.below(REPOS) };
         let taken = self.dice.chance(7).then(|| self.taken_id(into)).flatten();
