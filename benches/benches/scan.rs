@@ -67,39 +67,28 @@ struct Routed<'a> {
 
 fn serde_json_lines(file: &[u8]) -> u64 {
     let text = str::from_utf8(file).expect("the file is UTF-8");
-    text.lines()
-        .map(|line| serde_json::from_str::<Routed<'_>>(line).expect("good").seq)
-        .sum()
+    text.lines().map(|line| serde_json::from_str::<Routed<'_>>(line).expect("good").seq).sum()
 }
 
 fn scans(criterion: &mut Criterion) {
     let short = r#""message":{"role":"user","content":"ok, go on"}"#.to_owned();
     let prose =
         "It was a dark and stormy night; the rain fell in torrents, \\\"except\\\" at times. ";
-    let text = format!(
-        r#""message":{{"role":"user","content":"{}"}}"#,
-        prose.repeat(50)
-    );
+    let text = format!(r#""message":{{"role":"user","content":"{}"}}"#, prose.repeat(50));
     let call = r#"{"type":"toolCall","id":"c1","arguments":{"path":"a/b.rs","lines":[1,20,-3.5]}}"#;
     let structured = format!(r#""message":{{"content":[{}]}}"#, [call; 30].join(","));
 
     let mut group = criterion.benchmark_group("scan");
-    group
-        .sample_size(10)
-        .measurement_time(std::time::Duration::from_secs(2));
+    group.sample_size(10).measurement_time(std::time::Duration::from_secs(2));
     for (name, payload) in [("short", short), ("text", text), ("structured", structured)] {
         let file = file(&payload);
         group.throughput(Throughput::Bytes(file.len() as u64));
         group.bench_with_input(BenchmarkId::new("scanner", name), &file, |bencher, file| {
             bencher.iter(|| scan(file));
         });
-        group.bench_with_input(
-            BenchmarkId::new("serde_json", name),
-            &file,
-            |bencher, file| {
-                bencher.iter(|| serde_json_lines(file));
-            },
-        );
+        group.bench_with_input(BenchmarkId::new("serde_json", name), &file, |bencher, file| {
+            bencher.iter(|| serde_json_lines(file));
+        });
     }
     group.finish();
 }

@@ -27,6 +27,13 @@ pub trait Source: Send {
     /// Hands over every selected row in seq order. Called once, after `plan`.
     fn stream(&mut self, sink: &mut dyn FnMut(Row<'_>) -> Result<()>, cx: &Context) -> Result<()>;
 
+    /// Writes every selected row as a line of formats §1, where the source is JSONL: a JSONL
+    /// destination then copies bytes instead of taking rows. Instead of [`Source::stream`].
+    fn copy_lines(&mut self, out: &mut dyn io::Write, cx: &Context) -> Option<Result<Copied>> {
+        let _ = (out, cx);
+        None
+    }
+
     /// The planned rows as a staging database, where the source is SQLite: a SQLite destination
     /// then moves them by set-based statements instead of row by row.
     fn take_stage(&mut self, cx: &Context) -> Result<Option<crate::sqlite::Stage>> {

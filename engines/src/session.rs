@@ -230,10 +230,10 @@ impl Session {
         Ok(tip.map(|_| Branch::new(self.clone(), name.clone())))
     }
 
-    /// The names of all branches, ascending.
+    /// The names of all branches, ascending. A tip at the empty key is no branch.
     pub fn branches(&self) -> Result<Vec<BranchName>> {
         let tips = self.scan_values(policy::BRANCH_TIP, "")?;
-        tips.into_iter().map(|(key, ..)| Ok(BranchName::new(key.as_str())?)).collect()
+        Ok(tips.iter().filter_map(|(key, ..)| BranchName::new(key.as_str()).ok()).collect())
     }
 
     // ---- reads (contract §1) ----

@@ -86,6 +86,9 @@ fn many_records(root: &Path, records: usize) {
     out.flush().expect("it is written");
 }
 
+/// Makes a session under a root.
+type Make = fn(&Path);
+
 /// Tree and branch fork; the highest peak, and the bytes of the tree fork.
 fn peaks(make: impl FnOnce(&Path)) -> (usize, u64, u64) {
     let root = tempfile::tempdir().expect("a temporary folder");
@@ -110,11 +113,11 @@ fn peaks(make: impl FnOnce(&Path)) -> (usize, u64, u64) {
 
 #[test]
 fn overlapping_tails_and_many_records_stay_within_the_bound() {
-    let cases: [(&str, &dyn Fn(&Path)); 4] = [
-        ("tails, 0.4 MB", &|root| overlapping_tails(root, 100)),
-        ("tails, 20 MB", &|root| overlapping_tails(root, 5000)),
-        ("records, 1,000", &|root| many_records(root, 1000)),
-        ("records, 60,000", &|root| many_records(root, 60_000)),
+    let cases: [(&str, Make); 4] = [
+        ("tails, 0.4 MB", |root| overlapping_tails(root, 100)),
+        ("tails, 20 MB", |root| overlapping_tails(root, 5000)),
+        ("records, 1,000", |root| many_records(root, 1000)),
+        ("records, 60,000", |root| many_records(root, 60_000)),
     ];
     for (name, make) in cases {
         let (peak, source, written) = peaks(make);

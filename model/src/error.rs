@@ -145,7 +145,10 @@ pub enum Error {
         entry: EntryId,
     },
     /// Surviving state in a reserved namespace that this version does not know.
-    #[error("unknown reserved {} {namespace}/{key}: a fork cannot tell what to do with it", kind.as_str())]
+    #[error(
+        "unknown reserved {} {namespace}/{key}: a fork cannot tell what to do with it",
+        kind.as_str()
+    )]
     UnknownReserved {
         /// Value or list.
         kind: StoreKind,

@@ -1,4 +1,4 @@
-//! Comparison of JSON for engines that parse and write again (gate.md, engine protocol).
+//! Comparison of JSON for engines that parse and write again (the engine protocol of the gate).
 //!
 //! Works on a token list with explicit stacks: deep payloads cost no stack.
 

@@ -1,3 +1,7 @@
 //! The `forkline` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    forkline_gate::cli::main()
+}

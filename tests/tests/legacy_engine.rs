@@ -16,17 +16,16 @@ use forkline_engines::jsonl::{Repair, SALVAGE_TYPE};
 use forkline_engines::{
     Clock as _, Context, Error, MemoryRepo, Repo, RepoOptions, SessionRef, transfer,
 };
+use forkline_gate::fixtures::fixtures;
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
-use forkline_gate::plain_legacy::{self, Imported, Mode, Refusal};
+use forkline_gate::plain_legacy::{self, Imported, Mode, Refusal, import_counted};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
     Birth, BranchName, EntryId, ErrorKind, ForkOptions, LaneAudit, SessionId, State, StateBuilder,
     TypeName, fork,
 };
 use proptest::prelude::*;
-use support::{
-    FixedClock, environment, fixtures, listed, picker, plain, repo, root_with, state_of,
-};
+use support::{FixedClock, environment, listed, picker, repo, root_with, state_of};
 
 /// Forks a file through the engine, into memory and into a file.
 fn engine_fork(root: &Path, at: &SessionRef, options: &ForkOptions) -> Result<State, Error> {
@@ -64,12 +63,12 @@ fn compare_forks(bytes: &[u8]) {
     let root = root_with(bytes);
     let Some(at) = listed(root.path()) else {
         assert!(matches!(
-            plain(bytes, Mode::Refuse),
+            import_counted(bytes, Mode::Refuse),
             Err(Refusal::Header(_) | Refusal::Version(_))
         ));
         return;
     };
-    let found = match plain(bytes, Mode::Refuse) {
+    let found = match import_counted(bytes, Mode::Refuse) {
         Ok(found) => found,
         Err(Refusal::Damaged(damage)) => {
             let options = ForkOptions::tree().with_id(SessionId::new("fork").expect("an id"));
@@ -149,7 +148,7 @@ proptest! {
 fn compare_salvage(bytes: &[u8]) {
     let root = root_with(bytes);
     let at = listed(root.path()).expect("its header is sound");
-    let found = plain(bytes, Mode::Salvage).expect("its header is sound");
+    let found = import_counted(bytes, Mode::Salvage).expect("its header is sound");
     let main = BranchName::new("main").expect("a name");
     for options in [ForkOptions::tree(), ForkOptions::branch(main)] {
         let id = SessionId::new("fork").expect("an id");
@@ -224,7 +223,7 @@ fn without_told(state: &State, found: &Imported) -> State {
 fn files_of_other_writers_fork_as_the_plain_import_says() {
     let mut count = 0;
     for folder in ["pi-v3", "real"] {
-        for file in fs::read_dir(fixtures(folder)).expect("a folder") {
+        for file in fs::read_dir(fixtures().join(folder)).expect("a folder") {
             let path = file.expect("a file").path();
             let bytes = fs::read(&path).unwrap_or_default();
             if !bytes.starts_with(b"{\"type\":\"session\"") {

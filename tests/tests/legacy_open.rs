@@ -16,15 +16,16 @@ use forkline_engines::{
     Context, Error, JsonlRepo, ListFilter, Repo, RepoOptions, Session, SessionRef, StateRow,
     SyncCommits,
 };
+use forkline_gate::fixtures::fixtures;
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
-use forkline_gate::plain_legacy::{Members, Mode};
+use forkline_gate::plain_legacy::{Members, Mode, import_counted};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
     BranchName, EntryId, ErrorKind, ForkOptions, Json, NewUsage, Seq, SessionId, State, Usage,
     Write,
 };
 use proptest::prelude::*;
-use support::{environment, fixtures, listed, picker, plain, repo, root_with, state_of};
+use support::{environment, listed, picker, repo, root_with, state_of};
 
 fn first_write() -> Write {
     Write::set("app", "first", Json::string("write after import")).expect("valid")
@@ -56,7 +57,7 @@ fn live(bytes: &[u8]) {
     let root = root_with(bytes);
     let Some(at) = listed(root.path()) else { return };
     let path = at.path().expect("a file").to_owned();
-    let Ok(found) = plain(bytes, Mode::Refuse) else {
+    let Ok(found) = import_counted(bytes, Mode::Refuse) else {
         let error = open(root.path(), &at).map(|_| ()).expect_err("it is damaged");
         assert_eq!(error.kind(), ErrorKind::CorruptSource);
         return;
@@ -119,7 +120,7 @@ proptest! {
 /// The upgraded files of another implementation, minted ids and spelling of numbers aside.
 #[test]
 fn upgrades_equal_what_another_implementation_wrote() {
-    let folder = fixtures("pi-v3");
+    let folder = fixtures().join("pi-v3");
     let cx = Context::new();
     let mut count = 0;
     for file in fs::read_dir(&folder).expect("a folder") {
@@ -180,7 +181,7 @@ const SMALL: &[u8] = b"{\"type\":\"session\",\"version\":3,\"id\":\"legacy\",\"t
 #[test]
 fn a_failure_at_any_step_leaves_the_old_file_or_the_new_one() {
     let cx = Context::new();
-    let found = plain(SMALL, Mode::Refuse).expect("it is sound");
+    let found = import_counted(SMALL, Mode::Refuse).expect("it is sound");
     let usage = found.usage.expect("it can be summed");
     let after = upgraded(&found.state, &usage, 2);
     let mut steps = 0;

@@ -7,6 +7,7 @@
 #[path = "support/legacy.rs"]
 mod support;
 
+use std::fmt::Write as _;
 use std::fs;
 
 use forkline_engines::jsonl::{SALVAGE_TYPE, SalvageReport};
@@ -58,13 +59,13 @@ fn outcome(bytes: &[u8]) -> String {
             continue;
         }
         let parent = entry.parent.as_ref().map_or("-", EntryId::as_str);
-        text.push_str(&format!("{}<{}@{} ", entry.id.as_str(), parent, entry.seq));
+        write!(text, "{}<{parent}@{} ", entry.id.as_str(), entry.seq).expect("a String");
     }
     let tip = state.get_value(&policy::tip_address(&BranchName::new("main").expect("a name")));
     text.push_str(&tip.map_or("no tip".to_owned(), |(_, tip)| format!("tip {tip}")));
-    text.push_str(&format!(" next {}", state.next_seq()));
+    write!(text, " next {}", state.next_seq()).expect("a String");
     for finding in &report.findings {
-        text.push_str(&format!(", {} {}", finding.line, finding.repair.as_str()));
+        write!(text, ", {} {}", finding.line, finding.repair.as_str()).expect("a String");
     }
     text
 }

@@ -109,7 +109,7 @@ mod tests {
             Write::delete("n", "k").unwrap(),
         ];
         let line = CommitLine::new(&writes, 7, Millis::EPOCH).unwrap();
-        assert_eq!(line.bytes().iter().filter(|&&byte| byte == b'\n').count(), 1);
+        assert_eq!(memchr::memchr_iter(b'\n', line.bytes()).count(), 1);
         assert_eq!(text_at(&line, 0), "{\"a\": [1]}");
         assert_eq!(text_at(&line, 1), "\"\u{e9}\"");
         assert_eq!(

@@ -135,17 +135,20 @@ fn not_committed(path: &Path, source: Error) -> Error {
 
 impl Destination for JsonlDestination {
     fn fill(&mut self, source: &mut dyn Source, plan: Plan, cx: &Context) -> Result<Copied> {
-        let mut copied = Copied::default();
         self.write(Some(plan.next_seq), |output| {
+            if let Some(copied) = source.copy_lines(output, cx) {
+                return copied;
+            }
+            let mut copied = Copied::default();
             source.stream(
                 &mut |row| {
                     copied.count(&row);
                     write_row(row, output)
                 },
                 cx,
-            )
-        })?;
-        Ok(copied)
+            )?;
+            Ok(copied)
+        })
     }
 
     fn publish(self: Box<Self>, _cx: &Context) -> Result<SessionRef> {
@@ -153,34 +156,32 @@ impl Destination for JsonlDestination {
     }
 }
 
-/// Writes one row as a line.
-fn write_row(row: Row<'_>, output: &mut Output) -> Result<()> {
-    match row {
-        Row::Entry { head, body } => match body.copy_jsonl(output) {
-            Some(copied) => output.end_line(copied.map(|_| ())),
-            None => {
-                let EntryHead { id, parent, entry_type, custom_type, seq, timestamp } =
-                    head.clone();
-                let payload = body.json()?;
-                let entry = Entry { id, parent, entry_type, custom_type, payload, seq, timestamp };
-                output.line(entry.to_jsonl())
-            }
-        },
-        Row::Value { address, seq, body } => match body.copy_jsonl(output) {
-            Some(copied) => output.end_line(copied.map(|_| ())),
-            None => {
-                let write = Write::SetValue { address: address.clone(), value: body.json()? };
-                output.line(write.to_jsonl(seq, Millis::EPOCH))
-            }
-        },
-        Row::Element { address, seq, body } => match body.copy_jsonl(output) {
-            Some(copied) => output.end_line(copied.map(|_| ())),
-            None => {
-                let write = Write::AppendElement { address: address.clone(), value: body.json()? };
-                output.line(write.to_jsonl(seq, Millis::EPOCH))
-            }
-        },
+/// Writes one row as a line: the source's own bytes where it has them.
+fn write_row(mut row: Row<'_>, output: &mut Output) -> Result<()> {
+    let copied = match &mut row {
+        Row::Entry { body, .. } | Row::Value { body, .. } | Row::Element { body, .. } => {
+            body.copy_jsonl(output)
+        }
+    };
+    if let Some(copied) = copied {
+        return output.end_line(copied.map(|_| ()));
     }
+    let object = match row {
+        Row::Entry { head, body } => {
+            let EntryHead { id, parent, entry_type, custom_type, seq, timestamp } = head.clone();
+            let payload = body.json()?;
+            Entry { id, parent, entry_type, custom_type, payload, seq, timestamp }.to_jsonl()
+        }
+        Row::Value { address, seq, body } => {
+            let write = Write::SetValue { address: address.clone(), value: body.json()? };
+            write.to_jsonl(seq, Millis::EPOCH)
+        }
+        Row::Element { address, seq, body } => {
+            let write = Write::AppendElement { address: address.clone(), value: body.json()? };
+            write.to_jsonl(seq, Millis::EPOCH)
+        }
+    };
+    output.line(object)
 }
 
 /// A file that is written from its start, through one buffer.

@@ -167,8 +167,8 @@ pub(super) fn object_at<T>(
     visit: impl FnOnce(&Line<'_>) -> Result<T>,
 ) -> Result<T> {
     let offset = span.start;
-    let mut scan = Scan::new(Part::new(file, span), offset, &SHAPE);
-    let line = match scan.next().map_err(|error| scan_error(path, error))? {
+    let mut objects = Scan::new(Part::new(file, span), offset, &SHAPE);
+    let line = match objects.next().map_err(|error| scan_error(path, error))? {
         Some(Item::Object(object)) => read(object, 0),
         _ => Err("it is no object any more".to_owned()),
     };

@@ -1,8 +1,8 @@
 //! Sessions as JSONL files: format 4 (formats §1), and legacy ones ([`legacy`], formats §2).
 //!
-//! An open session keeps structure in memory and payloads in its file ([`storage`]). A fork
-//! never does: it reads a fixed prefix of the file twice ([`source`]), with an index of bounded
-//! size in between ([`index`]), and writes a file of its own ([`dest`]).
+//! An open session keeps structure in memory and payloads in its file (`storage`). A fork
+//! never does: it reads a fixed prefix of the file twice (`source`), with an index of bounded
+//! size in between (`index`), and writes a file of its own (`dest`).
 
 mod commit;
 mod dest;

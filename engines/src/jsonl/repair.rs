@@ -46,13 +46,13 @@ const UNKNOWN: u8 = 1;
 /// # Errors
 /// I/O, *cancelled*.
 pub(super) fn repair(
-    file: SessionFile,
+    file: &SessionFile,
     path: &Path,
     len: u64,
     scratch: &Path,
     cx: &Context,
 ) -> Result<(SessionFile, SalvageReport)> {
-    let mut repairer = Repairer { file: &file, path, len, scratch, cx };
+    let mut repairer = Repairer { file, path, len, scratch, cx };
     let mut findings = Findings::new(Mode::Salvage);
     let (faults, last_seq) = repairer.faults(&mut findings)?;
     let failed = |error: io::Error| Error::io("write a temporary file in", scratch, error);

@@ -77,7 +77,7 @@ impl JsonlRepo {
             match Stored::open(self.file_system(), path, &at.metadata, Access::Read)? {
                 Stored::Current(file) => {
                     let len = file.whole_lines(path, len_of(&*file.handle, path)?)?;
-                    let (repaired, found) = repair(file, path, len, &scratch, cx)?;
+                    let (repaired, found) = repair(&file, path, len, &scratch, cx)?;
                     *report.lock().unwrap_or_else(PoisonError::into_inner) = found;
                     let len = len_of(&*repaired.handle, path)?;
                     Box::new(JsonlSource::new(repaired, path.to_owned(), len, scratch))

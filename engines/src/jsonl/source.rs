@@ -8,19 +8,21 @@ use forkline_model::address::SEQ_MAX;
 use forkline_model::policy::{self, LaneShape, Projector};
 use forkline_model::{
     Address, BranchName, EntryHead, EntryId, EntryType, Error as ModelError, ForkOptions, Json,
-    LaneAudit, Metadata, Position, Scope, Seq, StoreKind, TypeName,
+    LaneAudit, Metadata, Millis, Position, Scope, Seq, StoreKind, TypeName, Write,
 };
 
 use super::commit::payload;
 use super::file::SessionFile;
-use super::index::{self, Collector, Damage, PartialLane, SURVIVOR_BYTES, Selected, Survivor};
+use super::index::{
+    self, Collector, Damage, PartialLane, SURVIVOR_BYTES, Selected, Survivor, SurvivorKind,
+};
 use super::lines::{self, Line, What};
 use super::open::{read_json, read_text};
 use super::storage::Span;
 use super::window::Window;
 use crate::context::{Context, Progress};
 use crate::error::{Error, Place, Result};
-use crate::fork::{Body, Plan, Row, Source};
+use crate::fork::{Body, Copied, Plan, Row, Source};
 use crate::fs::FileHandle;
 use crate::spill::Sorted;
 
@@ -210,6 +212,10 @@ impl Source for JsonlSource {
         Ok(Plan { next_seq })
     }
 
+    fn copy_lines(&mut self, out: &mut dyn io::Write, cx: &Context) -> Option<Result<Copied>> {
+        Some(self.copy_survivors(out, cx))
+    }
+
     fn stream(&mut self, sink: &mut dyn FnMut(Row<'_>) -> Result<()>, cx: &Context) -> Result<()> {
         let Selection { projector, mut survivors } =
             self.selection.take().expect("a source is planned once before it streams");
@@ -235,6 +241,59 @@ impl Source for JsonlSource {
                 Err(lines::changed(&self.path, left.place.offset, "a write is not there any more"))
             }
         }
+    }
+}
+
+impl JsonlSource {
+    /// Pass 2 between two files: spans are copied, without a second look at what is in them.
+    fn copy_survivors(&mut self, out: &mut dyn io::Write, cx: &Context) -> Result<Copied> {
+        let Selection { projector, survivors } =
+            self.selection.take().expect("a source is planned once before it is copied");
+        let failed = |error| index::spill_error(&self.scratch, error);
+        let copy_failed = |error| Error::io("copy", &self.path, error);
+        let mut window = Window::new(self.handle().clone());
+        let mut copied = Copied::default();
+        for survivor in survivors {
+            let Survivor { place, kind } = Survivor::from_bytes(&survivor.map_err(failed)?);
+            let rows_done = copied.rows();
+            if rows_done.is_multiple_of(WRITES_PER_CHECK) {
+                let bytes_done = self.len + place.offset;
+                cx.progress(Progress { bytes_done, bytes_total: 2 * self.len, rows_done })?;
+            }
+            match kind {
+                SurvivorKind::Rewritten => {
+                    let line = self.rewritten(place, &projector)?;
+                    out.write_all(line.as_bytes()).map_err(copy_failed)?;
+                }
+                _ => window.copy(Span::from(place.span()), out).map_err(copy_failed)?,
+            }
+            out.write_all(b"\n").map_err(copy_failed)?;
+            match kind {
+                SurvivorKind::Entry => copied.entries += 1,
+                SurvivorKind::Message => {
+                    copied.entries += 1;
+                    copied.messages += 1;
+                }
+                SurvivorKind::Value | SurvivorKind::Rewritten => copied.values += 1,
+                SurvivorKind::Element => copied.elements += 1,
+            }
+        }
+        Ok(copied)
+    }
+
+    /// The line of a value that gets new content.
+    fn rewritten(&self, place: index::Place, projector: &Projector) -> Result<String> {
+        let changed =
+            || lines::changed(&self.path, place.offset, "a value has another address now");
+        lines::object_at(self.handle(), &self.path, place.span(), |line| {
+            let What::Store { kind, namespace, key, value: Some(_) } = &line.what else {
+                return Err(changed());
+            };
+            let keep = projector.project(*kind, namespace, key, |_| Ok::<_, Error>(true))?;
+            let value = keep.and_then(|keep| keep.replacement()).ok_or_else(changed)?;
+            let write = Write::SetValue { address: Address::new(namespace, key)?, value };
+            Ok(write.to_jsonl(line.seq, Millis::EPOCH))
+        })
     }
 }
 
@@ -268,14 +327,12 @@ fn emit(
                 lines::changed(path, object.offset, "a value has another address now")
             })?;
             let address = Address::new(namespace, key)?;
-            match keep.replacement() {
-                Some(json) => hand_over(*kind, &address, line.seq, &mut InMemory(json), sink),
-                None => {
-                    let content = Content::Value(Span::from(value.span.clone()));
-                    let mut body = InFile { window, path, object, content };
-                    hand_over(*kind, &address, line.seq, &mut body, sink)
-                }
+            if let Some(json) = keep.replacement() {
+                return hand_over(*kind, &address, line.seq, &mut InMemory(json), sink);
             }
+            let content = Content::Value(Span::from(value.span.clone()));
+            let mut body = InFile { window, path, object, content };
+            hand_over(*kind, &address, line.seq, &mut body, sink)
         }
         _ => Err(lines::changed(path, object.offset, "a write has become another one")),
     }

@@ -50,8 +50,10 @@ impl PartialLane {
     fn to_bytes(self) -> [u8; PARTIAL_BYTES] {
         let LaneRows { tip, config, state } = self.rows;
         let rows = u8::from(tip) | u8::from(config) << 1 | u8::from(state) << 2;
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = self.place.to_bytes();
-        [a, b, c, d, e, f, g, h, i, j, k, l, rows]
+        let mut bytes = [rows; PARTIAL_BYTES];
+        let (place, _) = bytes.split_at_mut(SPOT_BYTES);
+        place.copy_from_slice(&self.place.to_bytes());
+        bytes
     }
 
     pub(in super::super) fn from_bytes(bytes: &[u8; PARTIAL_BYTES]) -> Self {
@@ -102,6 +104,7 @@ pub(in super::super) fn judge(
 
 /// What is known of the records of one hash, of which the newest come first.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own")]
 struct Group {
     hash: Option<Hash>,
     // An entry's id.
@@ -174,8 +177,12 @@ impl Judge<'_> {
                 }
                 Ok(())
             }
-            Mark::Target if group.oldest_insert.is_none() => self.push_dangling(place),
-            Mark::Target => Ok(()),
+            Mark::Target => {
+                if group.oldest_insert.is_none() {
+                    self.push_dangling(place)?;
+                }
+                Ok(())
+            }
             Mark::LabelSet | Mark::LabelDelete => {
                 let is_first = !std::mem::replace(&mut group.is_label_decided, true);
                 if is_first && mark == Mark::LabelSet && group.is_copied {
@@ -207,14 +214,18 @@ impl Judge<'_> {
                 }
                 Ok(())
             }
-            Mark::Append if !group.is_list_dead => self.survives(place, SurvivorKind::Element),
+            Mark::Append => {
+                if !group.is_list_dead {
+                    self.survives(place, SurvivorKind::Element)?;
+                }
+                Ok(())
+            }
             Mark::UnknownAppend => {
                 if !group.is_list_dead {
                     self.unknown(place);
                 }
                 Ok(())
             }
-            Mark::Append => Ok(()),
             Mark::ListDelete => {
                 group.is_list_dead = true;
                 Ok(())

@@ -7,6 +7,9 @@ use forkline_model::StoreKind;
 /// Bytes of a hash: see invariant 1 of the index.
 pub(in super::super) const HASH_BYTES: usize = 12;
 
+/// Bytes that come from the second key.
+const LOW_BYTES: usize = HASH_BYTES - size_of::<u64>();
+
 /// A keyed hash.
 pub(in super::super) type Hash = [u8; HASH_BYTES];
 
@@ -49,8 +52,11 @@ impl Keys {
             second.hash(&mut hasher);
             hasher.finish().to_be_bytes()
         };
-        let [a, b, c, d, e, f, g, h] = of(&self.high);
-        let [i, j, k, l, ..] = of(&self.low);
-        [a, b, c, d, e, f, g, h, i, j, k, l]
+        let mut hash = [0; HASH_BYTES];
+        let (high, low) = hash.split_at_mut(size_of::<u64>());
+        high.copy_from_slice(&of(&self.high));
+        let from = of(&self.low);
+        low.copy_from_slice(from.first_chunk::<LOW_BYTES>().expect("shorter than a hash"));
+        hash
     }
 }

@@ -36,7 +36,7 @@ pub(super) use collect::{Collected, Collector};
 pub(super) use judge::{Damage, PartialLane, Verdict, judge};
 pub(super) use keys::{HASH_BYTES, Keys};
 pub(super) use path::{Path, Selected, walk};
-pub(super) use record::{Place, SURVIVOR_BYTES, Survivor};
+pub(super) use record::{Place, SURVIVOR_BYTES, Survivor, SurvivorKind};
 
 use crate::error::Error;
 use crate::spill::SpillError;

@@ -34,18 +34,14 @@ impl Place {
     }
 
     pub(super) fn to_bytes(self) -> [u8; SPOT_BYTES] {
-        let [_, _, a, b, c, d, e, f] = self.offset.to_be_bytes();
-        let [_, _, g, h, i, j, k, l] = self.len.to_be_bytes();
-        [a, b, c, d, e, f, g, h, i, j, k, l]
+        let both = u128::from(self.offset) << (8 * OFFSET_BYTES) | u128::from(self.len);
+        *both.to_be_bytes().last_chunk().expect("16 bytes hold 12")
     }
 
-    pub(in super::super) fn from_bytes(
-        [a, b, c, d, e, f, g, h, i, j, k, l]: [u8; SPOT_BYTES],
-    ) -> Self {
-        Self {
-            offset: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
-            len: u64::from_be_bytes([0, 0, g, h, i, j, k, l]),
-        }
+    pub(in super::super) fn from_bytes(bytes: [u8; SPOT_BYTES]) -> Self {
+        let (offset, len) = bytes.split_at(OFFSET_BYTES);
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+        Self { offset: number(offset), len: number(len) }
     }
 }
 

@@ -1,0 +1,247 @@
+//! How databases are opened: to write, to read, as a source.
+//!
+//! A source is attached by the rule below, so that no byte of it changes and no side file is left
+//! beside it (contract §3.3):
+//!
+//! | beside the database | attached as |
+//! |---|---|
+//! | no `-wal`, or an empty one without `-shm` | `immutable=1`: no lock, no side file |
+//! | `-wal` and `-shm` | `mode=ro&readonly_shm=1`, else `mode=ro` |
+//! | a filled `-wal` alone, or a hot journal | `mode=ro`; the new `-shm` stays |
+//!
+//! An immutable reader does not see what a writer does meanwhile, and a checkpoint under it would
+//! show it pages of two instants. Therefore [`Reader::is_intact`] must be asked after the last
+//! read: nothing that was read counts unless the file is what it was before the first.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::names::{side, uri};
+use super::rows::failed;
+use super::schema;
+use crate::error::{Error, Result};
+use crate::repo::SyncCommits;
+
+/// How long a lock of another process is waited for (formats §3).
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The name under which a source is attached.
+pub(super) const SOURCE: &str = "src";
+
+/// Opens an existing database to write; never creates one.
+///
+/// # Errors
+/// *Corrupt source* for what is no session container, I/O, *busy*. Nothing is written before the
+/// schema is checked.
+pub(super) fn writer(path: &Path, sync: SyncCommits) -> Result<Connection> {
+    let at = |error| failed("open", path, error);
+    require_file(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(at)?;
+    distrust(&conn).map_err(at)?;
+    schema::check(&conn, "main", path)?;
+    conn.execute_batch("PRAGMA main.journal_mode = WAL; PRAGMA main.cache_size = -1024")
+        .map_err(at)?;
+    conn.execute_batch(match sync {
+        SyncCommits::Yes => "PRAGMA main.synchronous = FULL",
+        SyncCommits::No => "PRAGMA main.synchronous = NORMAL",
+    })
+    .map_err(at)?;
+    Ok(conn)
+}
+
+/// An anonymous database on temporary disk, to which others can be attached.
+pub(super) fn scratch() -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags("", flags)?;
+    distrust(&conn)?;
+    // Nobody needs this database after a failure, so it keeps no journal.
+    conn.execute_batch(
+        "PRAGMA main.journal_mode = OFF; PRAGMA main.synchronous = OFF; \
+         PRAGMA main.cache_size = -1024",
+    )?;
+    Ok(conn)
+}
+
+/// What every connection is told: wait for locks, spill to disk, run nothing that a file brings.
+fn distrust(conn: &Connection) -> rusqlite::Result<()> {
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    conn.execute_batch("PRAGMA temp_store = FILE; PRAGMA mmap_size = 0")
+}
+
+/// Attaches a database; `query` says how its URI opens it.
+pub(super) fn attach(
+    conn: &Connection,
+    path: &Path,
+    query: &str,
+    schema: &'static str,
+) -> rusqlite::Result<()> {
+    conn.execute(&format!("ATTACH ?1 AS {schema}"), [uri(path, query)])?;
+    // Opens the file and what stands beside it, so that a failure shows here.
+    let sql = format!("SELECT 1 FROM {schema}.sqlite_schema LIMIT 1");
+    let touched = conn.prepare(&sql).and_then(|mut read| read.exists([]));
+    touched.map(drop).inspect_err(|_| {
+        // The attempt failed already; that failure is reported.
+        let _ = conn.execute_batch(&format!("DETACH {schema}"));
+    })
+}
+
+/// Refuses what is no regular file before SQLite opens it: a FIFO would block.
+pub(super) fn require_file(path: &Path) -> Result<()> {
+    let found = fs::metadata(path).map_err(|error| Error::io("open", path, error))?;
+    if found.is_file() {
+        return Ok(());
+    }
+    let kind = if found.is_dir() { "a folder" } else { "no regular file" };
+    Err(Error::io("open", path, io::Error::new(io::ErrorKind::InvalidInput, kind)))
+}
+
+/// A file as the system describes it: changes with every write to it.
+#[derive(Debug, PartialEq, Eq)]
+struct Fingerprint([i64; 5], u64);
+
+impl Fingerprint {
+    fn of(path: &Path) -> Result<Self> {
+        let found = fs::metadata(path).map_err(|error| Error::io("look at", path, error))?;
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        let [mtime, mtime_nsec, ctime, ctime_nsec] = times;
+        let bytes = i64::try_from(found.size()).unwrap_or(i64::MAX);
+        Ok(Self([mtime, mtime_nsec, ctime, ctime_nsec, bytes], found.ino()))
+    }
+}
+
+/// The side files of a database; `None` where there is none, else its length.
+#[derive(Debug, Clone, Copy)]
+struct Sides {
+    wal: Option<u64>,
+    shm: Option<u64>,
+    journal: Option<u64>,
+}
+
+impl Sides {
+    fn of(path: &Path) -> Self {
+        let bytes = |suffix| fs::metadata(side(path, suffix)).ok().map(|found| found.len());
+        Self { wal: bytes("-wal"), shm: bytes("-shm"), journal: bytes("-journal") }
+    }
+
+    /// Whether the database file alone holds all that was committed.
+    fn are_quiet(self) -> bool {
+        let wal_is_quiet = match (self.wal, self.shm) {
+            (None, _) | (Some(0), None) => true,
+            (Some(_), _) => false,
+        };
+        wal_is_quiet && matches!(self.journal, None | Some(0))
+    }
+}
+
+/// A database attached as `src` to an anonymous one.
+pub(super) struct Reader {
+    pub(super) conn: Connection,
+    path: PathBuf,
+    /// Of an immutable reader: what the file was before it was read.
+    before: Option<Fingerprint>,
+}
+
+impl Reader {
+    /// Opens a source by the rule of this module.
+    ///
+    /// # Errors
+    /// I/O, *busy*, *corrupt source* for what is no session container.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        require_file(path)?;
+        // Taken first: a writer that comes between the two shows in one of them.
+        let before = Fingerprint::of(path)?;
+        let sides = Sides::of(path);
+        if sides.are_quiet() {
+            return Self::attached(path, &["immutable=1"], Some(before));
+        }
+        if sides.wal.is_some() && sides.shm.is_some() {
+            return Self::attached(path, &["mode=ro&readonly_shm=1", "mode=ro"], None);
+        }
+        Self::attached(path, &["mode=ro"], None)
+    }
+
+    /// Opens a source that this process has open to write: its side files are there.
+    ///
+    /// # Errors
+    /// Those of [`Reader::open`].
+    pub(super) fn beside_writer(path: &Path) -> Result<Self> {
+        Self::attached(path, &["mode=ro"], None)
+    }
+
+    /// Opens a database without leaving any side file, for a listing: what stands in a `-wal`
+    /// without `-shm` is not seen.
+    ///
+    /// # Errors
+    /// Those of [`Reader::open`].
+    pub(super) fn to_list(path: &Path) -> Result<Self> {
+        require_file(path)?;
+        let before = Fingerprint::of(path)?;
+        let sides = Sides::of(path);
+        if sides.wal.is_some() && sides.shm.is_some() {
+            return Self::attached(path, &["mode=ro&readonly_shm=1", "mode=ro"], None);
+        }
+        Self::attached(path, &["immutable=1"], sides.are_quiet().then_some(before))
+    }
+
+    fn attached(path: &Path, queries: &[&str], before: Option<Fingerprint>) -> Result<Self> {
+        let conn = scratch().map_err(|error| failed("make a stage for", path, error))?;
+        let mut attached = Ok(());
+        for query in queries {
+            attached = attach(&conn, path, query, SOURCE);
+            if attached.is_ok() {
+                break;
+            }
+        }
+        attached.map_err(|error| failed("open", path, error))?;
+        conn.execute_batch("PRAGMA src.cache_size = -1024")
+            .map_err(|error| failed("open", path, error))?;
+        schema::check(&conn, SOURCE, path)?;
+        Ok(Self { conn, path: path.to_owned(), before })
+    }
+
+    /// The database.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether all that was read is one instant of the source.
+    pub(super) fn is_intact(&self) -> bool {
+        let Some(before) = &self.before else { return true };
+        let quiet = Sides::of(&self.path).are_quiet();
+        quiet && Fingerprint::of(&self.path).is_ok_and(|now| now == *before)
+    }
+
+    /// Pins what was committed until now: a read on the source's schema inside a transaction.
+    ///
+    /// # Errors
+    /// *Busy*, I/O.
+    pub(super) fn pin(&self) -> Result<()> {
+        self.conn
+            .execute_batch("BEGIN; SELECT 1 FROM src.sqlite_schema LIMIT 1")
+            .map_err(|error| failed("read", &self.path, error))
+    }
+
+    /// Ends the transaction and lets the source go; what is left is the anonymous database.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(super) fn into_scratch(self) -> Result<Connection> {
+        self.conn.execute_batch("COMMIT").map_err(|error| failed("read", &self.path, error))?;
+        self.conn.flush_prepared_statement_cache();
+        self.conn
+            .execute_batch("DETACH src")
+            .map_err(|error| failed("close", &self.path, error))?;
+        Ok(self.conn)
+    }
+}

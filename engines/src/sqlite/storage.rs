@@ -1,0 +1,163 @@
+//! An open session: one connection behind a mutex, which is the commit queue.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forkline_model::{
+    Address, BranchScan, Entry, EntryHead, EntryId, EntryQuery, Json, Key, ListQuery, Millis,
+    Namespace, Seq, SeqQuery, SessionId, Stats, UsageRow, Write,
+};
+use rusqlite::Connection;
+
+use super::capture::SqliteSource;
+use super::commit::Commit;
+use super::open::{self, Reader};
+use super::reads::Reads;
+use super::rows::{failed, session_row};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::fork::Source;
+use crate::repo::SyncCommits;
+use crate::storage::{Committed, StateRow, Storage};
+
+pub(super) struct SqliteStorage {
+    path: PathBuf,
+    session: SessionId,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None once closed.
+    conn: Option<Connection>,
+    /// Whether a write failed; then no more are tried.
+    poisoned: bool,
+}
+
+impl SqliteStorage {
+    /// Opens the session of that id in the database at exactly that path.
+    ///
+    /// # Errors
+    /// *Unknown session*, *unsupported version*, *corrupt source*, *busy*, I/O.
+    pub(super) fn open(path: &Path, session: &SessionId, sync: SyncCommits) -> Result<Self> {
+        // A look without a trace first: what is refused is not even opened to write.
+        session_row(&Reader::open(path)?.conn, open::SOURCE, path, session)?;
+        let conn = open::writer(path, sync)?;
+        session_row(&conn, "main", path, session)?;
+        let state = State { conn: Some(conn), poisoned: false };
+        Ok(Self { path: path.to_owned(), session: session.clone(), state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic leaves a transaction that its guard rolled back.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closed(&self) -> Error {
+        forkline_model::Error::Closed { session: self.session.clone() }.into()
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Reads<'_>) -> Result<T>) -> Result<T> {
+        let state = self.lock();
+        let conn = state.conn.as_ref().ok_or_else(|| self.closed())?;
+        read(&Reads::new(conn, "main", &self.path, self.session.as_str()))
+    }
+}
+
+impl Storage for SqliteStorage {
+    fn commit(&self, writes: &[Write], now: Millis) -> Result<Committed> {
+        let mut state = self.lock();
+        if state.poisoned {
+            return Err(Error::Poisoned { session: self.session.clone() });
+        }
+        let conn = state.conn.as_mut().ok_or_else(|| self.closed())?;
+        let committed = Commit::apply(conn, &self.path, &self.session, writes, now);
+        if let Err(Error::Sqlite { .. } | Error::Io { .. }) = &committed {
+            state.poisoned = true;
+        }
+        committed
+    }
+
+    fn get_entries(&self, ids: &[EntryId]) -> Result<Vec<Option<Entry>>> {
+        self.read(|reads| reads.get_entries(ids))
+    }
+
+    fn get_value(&self, address: &Address) -> Result<Option<(Seq, Json)>> {
+        self.read(|reads| reads.get_value(address))
+    }
+
+    fn scan_values(
+        &self,
+        namespace: &Namespace,
+        key_prefix: &str,
+    ) -> Result<Vec<(Key, Seq, Json)>> {
+        self.read(|reads| reads.scan_values(namespace, key_prefix))
+    }
+
+    fn read_list(&self, address: &Address, query: &ListQuery) -> Result<Vec<(Seq, Json)>> {
+        self.read(|reads| reads.read_list(address, query))
+    }
+
+    fn scan_branch(&self, scan: &BranchScan) -> Result<Vec<Entry>> {
+        self.read(|reads| reads.scan_branch(scan, &|at, row| at.entry(row)))
+    }
+
+    fn scan_branch_structure(&self, scan: &BranchScan) -> Result<Vec<EntryHead>> {
+        self.read(|reads| reads.scan_branch(scan, &|at, row| at.head(row)))
+    }
+
+    fn scan_entries(&self, query: &SeqQuery) -> Result<Vec<Entry>> {
+        self.read(|reads| reads.scan_entries(query))
+    }
+
+    fn scan_usage(&self, query: &SeqQuery) -> Result<Vec<UsageRow>> {
+        self.read(|reads| reads.scan_usage(query))
+    }
+
+    fn find_entries(&self, query: &EntryQuery) -> Result<Vec<Entry>> {
+        self.read(|reads| reads.find_entries(query))
+    }
+
+    fn stats(&self) -> Result<Stats> {
+        self.read(|reads: &Reads<'_>| Reads::stats(reads))
+    }
+
+    fn next_seq(&self) -> Result<u64> {
+        self.read(|reads| {
+            let row = session_row(reads.conn(), "main", &self.path, &self.session)?;
+            Ok(row.next_seq)
+        })
+    }
+
+    fn dump(&self, visit: &mut dyn FnMut(StateRow) -> Result<()>) -> Result<()> {
+        // A connection of its own: the visitor may use the session.
+        let reader = {
+            let state = self.lock();
+            state.conn.as_ref().ok_or_else(|| self.closed())?;
+            let reader = Reader::beside_writer(&self.path)?;
+            reader.pin()?;
+            reader
+        };
+        Reads::new(&reader.conn, open::SOURCE, &self.path, self.session.as_str()).dump(visit)
+    }
+
+    fn capture(&self, _cx: &Context) -> Result<Box<dyn Source>> {
+        // The slow part first: within the queue there is only the pinning read.
+        let reader = {
+            self.lock().conn.as_ref().ok_or_else(|| self.closed())?;
+            Reader::beside_writer(&self.path)?
+        };
+        let state = self.lock();
+        state.conn.as_ref().ok_or_else(|| self.closed())?;
+        let source = SqliteSource::pinned(reader, &self.session)?;
+        drop(state);
+        Ok(Box::new(source))
+    }
+
+    fn close(&self) -> Result<()> {
+        let conn = self.lock().conn.take();
+        match conn.map(Connection::close) {
+            Some(Err((_, error))) => Err(failed("close", &self.path, error)),
+            Some(Ok(())) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The `forkline` command: arguments in, text or JSON out, an exit status that means something.
+//!
+//! Exit status: 0, all holds; 1, a violation or a corrupt file was found; 2, the call was wrong
+//! or the system refused.
+
+mod fork;
+mod progress;
+mod source;
+mod table;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// All holds.
+const HOLDS: u8 = 0;
+/// A violation or a corrupt file was found.
+const VIOLATION: u8 = 1;
+/// The call was wrong, or the system refused.
+const TROUBLE: u8 = 2;
+
+#[derive(Parser)]
+#[command(
+    name = "forkline",
+    version,
+    about = "Forks agent sessions, and proves the forks right",
+    after_help = "Exit status: 0 all holds, 1 a violation or a corrupt file was found, 2 the call \
+                  was wrong or the system refused."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Verify(verify::Arguments),
+    Fork(fork::Arguments),
+}
+
+/// Runs the command of this process's arguments.
+pub fn main() -> ExitCode {
+    // Wrong arguments end here, with status 2.
+    let status = match Arguments::parse().command {
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Fork(arguments) => fork::run(&arguments),
+    };
+    ExitCode::from(status)
+}
+
+/// Says what went wrong, and gives the status for it.
+fn trouble(problem: impl std::fmt::Display, advice: &str) -> u8 {
+    eprintln!("forkline: {problem}");
+    if !advice.is_empty() {
+        eprintln!("{advice}");
+    }
+    TROUBLE
+}
+
+/// A number of bytes for people.
+fn bytes_for_people(bytes: u64) -> String {
+    indicatif::HumanBytes(bytes).to_string()
+}

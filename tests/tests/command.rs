@@ -1,0 +1,221 @@
+//! The `forkline` command as a person or a CI job runs it: exit status, text, JSON, and a source
+//! that is what it was.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use forkline_gate::fixtures::{bytes, damaged, files, fixtures};
+use forkline_gate::plain::{jsonl, sqlite};
+use forkline_gate::verify::Snapshot;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn forkline(arguments: &[&str]) -> Output {
+    let run = Command::new(env!("CARGO_BIN_EXE_forkline")).args(arguments).output();
+    run.expect("the command can be run")
+}
+
+fn stdout(output: &Output) -> &str {
+    str::from_utf8(&output.stdout).expect("text")
+}
+
+fn stderr(output: &Output) -> &str {
+    str::from_utf8(&output.stderr).expect("text")
+}
+
+fn check_status(output: &Output, status: i32) {
+    assert_eq!(output.status.code(), Some(status), "{}{}", stdout(output), stderr(output));
+}
+
+/// A private copy of a fixture, alone in a folder.
+fn copy(name: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(Path::new(name).file_name().expect("a name"));
+    fs::write(&path, bytes(&fixtures().join("pi-0.87.1").join(name))).expect("written");
+    (folder, path)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are text")
+}
+
+#[test]
+fn verify_of_sound_sessions_holds_and_leaves_them_alone() {
+    let (folder, session) = copy("lanes-and-data-branch.jsonl");
+    fs::write(
+        folder.path().join("shared-container.sqlite"),
+        bytes(&fixtures().join("pi-0.87.1/shared-container.sqlite")),
+    )
+    .expect("written");
+    fs::write(folder.path().join("notes.txt"), "no session").expect("written");
+    let before = Snapshot::take(&session).expect("looked");
+    let output = forkline(&["verify", text(folder.path())]);
+    check_status(&output, 0);
+    let out = stdout(&output);
+    assert_eq!(out.lines().filter(|line| line.contains(" holds")).count(), 4, "{out}");
+    assert!(out.contains("4 sessions, ") && out.contains(" 0 differences"), "{out}");
+    assert_eq!(before.changes().expect("looked"), Vec::<String>::new());
+}
+
+#[test]
+fn verify_in_json_gives_an_object_for_each_session_and_a_summary() {
+    let (_folder, session) = copy("one-branch.jsonl");
+    let output = forkline(&["verify", text(&session), "--json", "--engines", "memory,jsonl"]);
+    check_status(&output, 0);
+    let lines: Vec<Value> = stdout(&output)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("each line is an object"))
+        .collect();
+    let [row, summary] = lines.as_slice() else { panic!("two lines: {lines:?}") };
+    assert_eq!((&row["type"], &row["session"]), (&"session".into(), &"one-branch".into()));
+    assert_eq!((&row["result"], &row["entries"]), (&"holds".into(), &6.into()));
+    assert_eq!((&summary["type"], &summary["differences"]), (&"summary".into(), &0.into()));
+    assert_eq!(row["forks"], summary["forks"]);
+    // Tree, seven on the lane, an unknown branch: into two engines; then two forks between all
+    // pairs.
+    assert_eq!(summary["forks"], 8 * 2 + 2 * 4);
+}
+
+#[test]
+fn verify_of_each_damaged_file_says_whether_and_where_it_is_corrupt() {
+    let (mut sound, mut corrupt) = (0, 0);
+    for file in files(&damaged(), ".jsonl") {
+        if text(&file).contains(".fork-") || text(&file).contains(".after-open") {
+            continue;
+        }
+        let output = forkline(&["verify", text(&file), "--quiet", "--engines", "jsonl"]);
+        match jsonl::read(&bytes(&file)) {
+            Ok(_) => {
+                check_status(&output, 0);
+                sound += 1;
+            }
+            Err(damage) => {
+                check_status(&output, 1);
+                let line = damage.line.expect("files have lines");
+                let expected = format!("corrupt: {} line {line}: ", file.display());
+                assert!(stdout(&output).starts_with(&expected), "{}", stdout(&output));
+                corrupt += 1;
+            }
+        }
+    }
+    assert!(sound >= 25 && corrupt >= 54, "{sound} sound, {corrupt} corrupt");
+}
+
+#[test]
+fn only_one_fork_is_checked_where_only_one_is_asked_for() {
+    let (_folder, session) = copy("one-branch.jsonl");
+    let session = text(&session);
+    let only = ["verify", session, "--json", "--engines", "jsonl", "--only"];
+    let output = forkline(&[&only[..], &["branch \"main\" before its tip"]].concat());
+    check_status(&output, 0);
+    assert!(stdout(&output).contains("\"forks\":1,"), "{}", stdout(&output));
+    check_status(&forkline(&[&only[..], &["branch \"nobody\""]].concat()), 2);
+}
+
+#[test]
+fn a_wrong_call_is_told_from_a_violation() {
+    let (folder, session) = copy("one-branch.jsonl");
+    let notes = folder.path().join("notes.txt");
+    fs::write(&notes, "no session").expect("written");
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).expect("made");
+    for arguments in [
+        &["verify"][..],
+        &["verify", "no/such/file"],
+        &["verify", text(&notes)],
+        &["verify", text(&empty)],
+        &["verify", text(&session), "--engines", "paper"],
+        &["fork", text(&session), "--into", "jsonl:x"],
+        &["fork", text(&session), "--scope", "branch", "--into", "jsonl:x"],
+        &["fork", text(&session), "--scope", "tree"],
+        &["fork", text(&session), "--scope", "tree", "--into", "paper:x"],
+        &["unknown"],
+    ] {
+        let output = forkline(arguments);
+        check_status(&output, 2);
+        assert!(!stderr(&output).is_empty() && stdout(&output).is_empty(), "{arguments:?}");
+    }
+    let output = forkline(&["fork", text(&session), "--scope", "tree"]);
+    assert!(stderr(&output).contains("--into is missing"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Examples:"), "{}", stderr(&output));
+}
+
+#[test]
+fn every_help_has_examples() {
+    for command in ["verify", "fork"] {
+        let output = forkline(&[command, "--help"]);
+        check_status(&output, 0);
+        assert!(stdout(&output).contains("Examples:"), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn fork_prints_the_new_id_and_the_path_of_what_it_made() {
+    let (folder, session) = copy("lanes-and-data-branch.jsonl");
+    let before = Snapshot::take(&session).expect("looked");
+    let into = tempfile::tempdir().expect("a temporary folder");
+    let place = format!("jsonl:{}", into.path().display());
+    let arguments = ["fork", text(&session), "--scope", "tree", "--into", &place, "--id", "mine"];
+    let output = forkline(&arguments);
+    check_status(&output, 0);
+    let out = stdout(&output);
+    assert!(out.contains("session  mine\n"), "{out}");
+    let path = out.lines().find_map(|line| line.strip_prefix("path     ")).expect("a path");
+    let made = jsonl::read(&bytes(Path::new(path))).expect("a sound fork").state;
+    assert_eq!(made.metadata().id.as_str(), "mine");
+    assert!(out.contains(&format!("copied   {} entries", made.entries().len())), "{out}");
+    assert_eq!(before.changes().expect("looked"), Vec::<String>::new());
+
+    let again = forkline(&arguments);
+    check_status(&again, 2);
+    assert!(stderr(&again).contains("exists"), "{}", stderr(&again));
+    drop(folder);
+}
+
+#[test]
+fn fork_crosses_formats_there_and_back() {
+    let (folder, session) = copy("lanes-and-data-branch.jsonl");
+    let container = folder.path().join("all.sqlite");
+    let shared = format!("sqlite-shared:{}", container.display());
+    let lane = ["fork", text(&session), "--scope", "branch", "--branch", "review", "--json"];
+    for id in ["one", "two"] {
+        check_status(&forkline(&[&lane[..], &["--id", id, "--into", &shared]].concat()), 0);
+    }
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let held = sqlite::read(&container, scratch.path()).expect("a container");
+    assert_eq!(held.iter().map(|session| &*session.id).collect::<Vec<_>>(), ["one", "two"]);
+
+    let back = format!("jsonl:{}", scratch.path().display());
+    let tree = ["fork", text(&container), "--scope", "tree", "--json", "--into", &back];
+    let several = forkline(&tree);
+    check_status(&several, 2);
+    assert!(stderr(&several).contains("name one with --session"), "{}", stderr(&several));
+    let homeless = forkline(&[&tree[..], &["--session", "two"]].concat());
+    check_status(&homeless, 2);
+    assert!(stderr(&homeless).contains("--cwd"), "{}", stderr(&homeless));
+    let output = forkline(&[&tree[..], &["--session", "two", "--cwd", "/work"]].concat());
+    check_status(&output, 0);
+    let report: Value = serde_json::from_str(stdout(&output)).expect("an object");
+    let path = report["path"].as_str().expect("a path");
+    let made = jsonl::read(&bytes(Path::new(path))).expect("a sound fork").state;
+    let there = held.into_iter().nth(1).expect("two").content.expect("sound").state;
+    assert_eq!(made.entries(), there.entries());
+    assert_eq!(report["parentSessionId"], "two");
+    assert_eq!(made.metadata().cwd.as_deref(), Some("/work"));
+}
+
+#[test]
+fn a_refused_fork_says_what_to_do_and_leaves_nothing() {
+    let (_folder, session) = copy("lanes-and-data-branch.jsonl");
+    let into = tempfile::tempdir().expect("a temporary folder");
+    let place = format!("sqlite:{}", into.path().display());
+    for (branch, expected) in [("notes", "not a configured lane"), ("nobody", "unknown branch")] {
+        let lane = ["--scope", "branch", "--branch", branch, "--into", &place];
+        let output = forkline(&[&["fork", text(&session)][..], &lane].concat());
+        check_status(&output, 2);
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert!(stderr(&output).contains("--scope tree"), "{}", stderr(&output));
+    }
+    assert_eq!(fs::read_dir(into.path()).expect("a folder").count(), 0);
+}
