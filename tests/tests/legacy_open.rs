@@ -236,6 +236,39 @@ fn a_failure_at_any_step_leaves_the_old_file_or_the_new_one() {
     assert!(steps >= 100, "{steps} steps");
 }
 
+/// Ids of an import by the real generator carry the times of their records, which step back here,
+/// are all different, and ascend in file order where they carry the same time.
+#[test]
+fn minted_ids_carry_the_times_of_their_records() {
+    let times = ["00.002", "00.001", "00.002", "00.001", "00.000", "00.002"];
+    let mut bytes = SMALL.split(|&byte| byte == b'\n').next().expect("a header").to_vec();
+    for (index, time) in times.iter().enumerate() {
+        let record = format!(
+            "\n{{\"type\":\"message\",\"id\":\"{index}\",\"timestamp\":\"2024-03-01T09:00:{time}Z\"}}"
+        );
+        bytes.extend_from_slice(record.as_bytes());
+    }
+    bytes.push(b'\n');
+    let root = root_with(&bytes);
+    let at = listed(root.path()).expect("it is listed");
+    let repo = JsonlRepo::open(root.path()).expect("a root");
+    let session = repo.open(&at, &Context::new()).expect("it is sound");
+    let state = state_of(&session);
+    let mut of_time = std::collections::BTreeMap::<u64, Vec<String>>::new();
+    for entry in state.entries().values() {
+        let id = uuid::Uuid::parse_str(entry.id.as_str()).expect("a UUID");
+        assert_eq!(id.get_version_num(), 7);
+        let ms = entry.timestamp.get();
+        let carried = id.as_u128() >> 80;
+        assert_eq!(carried, u128::from(ms));
+        of_time.entry(ms).or_default().push(entry.id.as_str().to_owned());
+    }
+    assert_eq!(of_time.values().map(Vec::len).collect::<Vec<_>>(), [1, 2, 3]);
+    for ids in of_time.values() {
+        assert!(ids.is_sorted_by(|left, right| left < right), "{ids:?}");
+    }
+}
+
 #[test]
 fn a_change_by_somebody_else_is_not_thrown_away() {
     let cx = Context::new();

@@ -76,6 +76,7 @@ fn what_can_be_read_is_taken() {
     let bad_write = E3.replace("\"op\":\"set\"", "\"op\":\"sot\"");
     let repeated = E2.replace("\"seq\":2", "\"seq\":9").replace("\"a\"", "\"b\"");
     let falling = APP.replace("\"seq\":8", "\"seq\":4");
+    let own_parent = E2.replace("\"e1\"", "\"e2\"");
     let glued = format!("{E2}{LANE}");
     let half_glued = format!("{broken}{LANE}");
     for (lines, expected) in [
@@ -99,6 +100,7 @@ fn what_can_be_read_is_taken() {
             vec![E1, E2, LANE, E3, &falling],
             "e1<-@1 e2<e1@2 e3<e2@6 told tip \"e3\" next 9, 6 skipped",
         ),
+        (vec![E1, &own_parent], "e1<-@1 e2<e1@2 told no tip next 4, 3 reattached"),
         (vec![E3], "e3<-@6 told tip \"e3\" next 9, 2 reattached"),
         (vec!["", "\0\0", "[]"], "told no tip next 2, 2 skipped, 3 skipped"),
         (vec![], "no tip next 1"),
