@@ -201,8 +201,13 @@ fn a_failure_at_any_step_leaves_the_old_file_or_the_new_one() {
                     let session = repo.open(&reference, &cx).expect("nothing fails yet");
                     fs.arm(Some(Fault { at, errno: 5, sticky, torn_bytes }));
                     let committed = session.commit(&[first_write()], &cx);
-                    let count = fs.count();
+                    let (count, log) = (fs.count(), fs.log());
                     fs.arm(None);
+                    if committed.is_ok() {
+                        // Nothing gets the session's name before it is synced.
+                        let at = |operation| log.iter().position(|found| *found == operation);
+                        assert!(at("sync").is_some() && at("sync") < at("rename_over"), "{log:?}");
+                    }
                     let bytes = fs::read(reference.path().expect("a file")).expect("still there");
                     let is_old = bytes == SMALL;
                     match &committed {
