@@ -1,6 +1,6 @@
 //! Clock and id generator, both injectable (contract §1: UUIDv7, `next(timestamp?)`).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forkline_model::{Millis, SessionId};
@@ -30,10 +30,12 @@ impl Clock for SystemClock {
 }
 
 /// UUIDv7 with a counter in front of the random bits: ids that carry one millisecond ascend in
-/// the order they were asked for, and 48 random bits keep them apart from all others.
+/// the order they were asked for, whatever was asked for in between, and 48 random bits keep
+/// them apart from all others.
 #[derive(Debug, Default)]
 pub struct UuidSource {
-    last: Mutex<(u64, u32)>,
+    // Not begun anew with each millisecond: the records of a legacy file step back in time.
+    asked: AtomicU32,
 }
 
 impl UuidSource {
@@ -44,12 +46,7 @@ impl UuidSource {
 
     /// An id that carries `ms`: 48 bits of time, 26 bits of counter, 48 random bits.
     fn at(&self, ms: u64) -> String {
-        let counter = {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            let counter = if last.0 == ms { last.1.wrapping_add(1) } else { 0 };
-            *last = (ms, counter);
-            counter
-        };
+        let counter = self.asked.fetch_add(1, Ordering::Relaxed);
         let [.., r0, r1, r2, r3, r4, r5] = uuid::Uuid::now_v7().into_bytes();
         // 12 bits go beside the version, 14 beside the two bits of the variant.
         let [_, _, v0, v1] = (counter >> 14 & 0xfff).to_be_bytes();
@@ -83,5 +80,10 @@ mod tests {
         let ids: Vec<String> = (0..40_000).map(|_| source.next(Some(ms))).collect();
         assert!(ids.is_sorted_by(|left, right| left < right));
         assert!(ids.iter().all(|id| id.starts_with("018bcfe5-6800-7")));
+        // Also when other times are asked for in between.
+        let earlier = Millis::new(1_600_000_000_000).unwrap();
+        let between = source.next(Some(earlier));
+        let later = source.next(Some(ms));
+        assert!(ids.last().is_some_and(|last| *last < later) && between < later);
     }
 }

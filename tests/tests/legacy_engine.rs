@@ -16,17 +16,16 @@ use forkline_engines::jsonl::{Repair, SALVAGE_TYPE};
 use forkline_engines::{
     Clock as _, Context, Error, MemoryRepo, Repo, RepoOptions, SessionRef, transfer,
 };
+use forkline_gate::fixtures::fixtures;
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
-use forkline_gate::plain_legacy::{self, Imported, Mode, Refusal};
+use forkline_gate::plain_legacy::{self, Imported, Mode, Refusal, import_counted};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
     Birth, BranchName, EntryId, ErrorKind, ForkOptions, LaneAudit, SessionId, State, StateBuilder,
     TypeName, fork,
 };
 use proptest::prelude::*;
-use support::{
-    FixedClock, environment, fixtures, listed, picker, plain, repo, root_with, state_of,
-};
+use support::{FixedClock, environment, listed, picker, repo, root_with, state_of};
 
 /// Forks a file through the engine, into memory and into a file.
 fn engine_fork(root: &Path, at: &SessionRef, options: &ForkOptions) -> Result<State, Error> {
@@ -64,12 +63,12 @@ fn compare_forks(bytes: &[u8]) {
     let root = root_with(bytes);
     let Some(at) = listed(root.path()) else {
         assert!(matches!(
-            plain(bytes, Mode::Refuse),
+            import_counted(bytes, Mode::Refuse),
             Err(Refusal::Header(_) | Refusal::Version(_))
         ));
         return;
     };
-    let found = match plain(bytes, Mode::Refuse) {
+    let found = match import_counted(bytes, Mode::Refuse) {
         Ok(found) => found,
         Err(Refusal::Damaged(damage)) => {
             let options = ForkOptions::tree().with_id(SessionId::new("fork").expect("an id"));
@@ -149,7 +148,7 @@ proptest! {
 fn compare_salvage(bytes: &[u8]) {
     let root = root_with(bytes);
     let at = listed(root.path()).expect("its header is sound");
-    let found = plain(bytes, Mode::Salvage).expect("its header is sound");
+    let found = import_counted(bytes, Mode::Salvage).expect("its header is sound");
     let main = BranchName::new("main").expect("a name");
     for options in [ForkOptions::tree(), ForkOptions::branch(main)] {
         let id = SessionId::new("fork").expect("an id");
@@ -224,7 +223,7 @@ fn without_told(state: &State, found: &Imported) -> State {
 fn files_of_other_writers_fork_as_the_plain_import_says() {
     let mut count = 0;
     for folder in ["pi-v3", "real"] {
-        for file in fs::read_dir(fixtures(folder)).expect("a folder") {
+        for file in fs::read_dir(fixtures().join(folder)).expect("a folder") {
             let path = file.expect("a file").path();
             let bytes = fs::read(&path).unwrap_or_default();
             if !bytes.starts_with(b"{\"type\":\"session\"") {
@@ -242,4 +241,71 @@ fn files_of_other_writers_fork_as_the_plain_import_says() {
         }
     }
     assert!(count >= 50, "{count} files");
+}
+
+/// What a refusal says, in which line; several damaged lines are in one report.
+#[test]
+fn refusals_name_line_and_reason() {
+    for (file, line, expected) in [
+        (
+            "pi-v3/compaction-kept-elsewhere",
+            5,
+            "the first kept record is not on the compaction's path",
+        ),
+        ("pi-v3/forward-parent", 3, "parent is no earlier record"),
+        ("pi-v3/missing-parent", 3, "parent is no earlier record"),
+        ("pi-v3/self-parent", 2, "parent is no earlier record"),
+        ("pi-v3/duplicate-id", 3, "repeated id"),
+        ("pi-v3/duplicate-id-dropped", 3, "repeated id"),
+        ("pi-v3/unknown-record-type", 3, "unsupported legacy record type \"sticker\""),
+        ("pi-v3/record-without-type", 2, "unsupported legacy record type (none)"),
+        ("pi-v3/null-id", 2, "id is missing or no text"),
+        ("pi-v3/label-missing-target", 3, "names a record that is not there"),
+        ("pi-v3/branch-summary-missing-source", 3, "names a record that is not there"),
+        ("pi-v3/bad-record-timestamp", 2, "timestamp is missing or no time"),
+        ("pi-v3/blank-line", 3, "no JSON object: line is blank"),
+        ("real/v1-bake", 8, "no JSON object: expected an object"),
+        ("real/v1-pi-mono-glued-line-440", 440, "no JSON object: unexpected text behind"),
+        ("real/v3-agent-ide-bad-escape-line-44", 44, "; line 45: parent is no earlier record"),
+        ("real/v3-bake-pi-1.1.0-all-types", 28, "unsupported legacy record type \"future_entry\""),
+        (
+            "real/v3-openclaw-4-missing-parents",
+            2,
+            "; line 6: parent is no earlier record; line 8: ",
+        ),
+    ] {
+        let bytes = fs::read(fixtures().join(format!("{file}.jsonl"))).expect("a fixture");
+        let root = root_with(&bytes);
+        let at = listed(root.path()).expect("it is listed");
+        let options = ForkOptions::tree().with_id(SessionId::new("fork").expect("an id"));
+        let text = engine_fork(root.path(), &at, &options).expect_err("it is damaged").to_string();
+        let place = format!("x_legacy.jsonl, line {line}: ");
+        assert!(text.contains(&place) && text.contains(expected), "{file}: {text}");
+        let opened = repo(root.path()).open(&at, &Context::new()).map(|_| ());
+        assert_eq!(opened.expect_err("it is damaged").to_string(), text);
+    }
+    for (file, kind) in [
+        ("pi-v3/parent-not-text", ErrorKind::CorruptSource),
+        ("pi-v3/bad-header-timestamp", ErrorKind::CorruptSource),
+    ] {
+        let bytes = fs::read(fixtures().join(format!("{file}.jsonl"))).expect("a fixture");
+        compare_header_refusal(&bytes, kind);
+    }
+    let other_version = b"{\"type\":\"session\",\"version\":5,\"id\":\"legacy\"}\n";
+    compare_header_refusal(other_version, ErrorKind::UnsupportedVersion);
+}
+
+/// A file whose header cannot be read is not listed, and refused when named.
+fn compare_header_refusal(bytes: &[u8], kind: ErrorKind) {
+    let root = root_with(bytes);
+    assert_eq!(listed(root.path()), None);
+    let sound = root_with(
+        b"{\"type\":\"session\",\"version\":3,\"id\":\"legacy\",\
+        \"timestamp\":\"2024-03-01\",\"cwd\":\"/w\"}\n",
+    );
+    let at = listed(sound.path()).expect("it is listed");
+    fs::write(at.path().expect("a file"), bytes).expect("it is written");
+    let options = ForkOptions::tree().with_id(SessionId::new("fork").expect("an id"));
+    let error = engine_fork(sound.path(), &at, &options).expect_err("it has no header");
+    assert_eq!(error.kind(), kind, "{error}");
 }

@@ -16,15 +16,16 @@ use forkline_engines::{
     Context, Error, JsonlRepo, ListFilter, Repo, RepoOptions, Session, SessionRef, StateRow,
     SyncCommits,
 };
+use forkline_gate::fixtures::fixtures;
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
-use forkline_gate::plain_legacy::{Members, Mode};
+use forkline_gate::plain_legacy::{Members, Mode, import_counted};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
     BranchName, EntryId, ErrorKind, ForkOptions, Json, NewUsage, Seq, SessionId, State, Usage,
     Write,
 };
 use proptest::prelude::*;
-use support::{environment, fixtures, listed, picker, plain, repo, root_with, state_of};
+use support::{environment, listed, picker, repo, root_with, state_of};
 
 fn first_write() -> Write {
     Write::set("app", "first", Json::string("write after import")).expect("valid")
@@ -56,7 +57,7 @@ fn live(bytes: &[u8]) {
     let root = root_with(bytes);
     let Some(at) = listed(root.path()) else { return };
     let path = at.path().expect("a file").to_owned();
-    let Ok(found) = plain(bytes, Mode::Refuse) else {
+    let Ok(found) = import_counted(bytes, Mode::Refuse) else {
         let error = open(root.path(), &at).map(|_| ()).expect_err("it is damaged");
         assert_eq!(error.kind(), ErrorKind::CorruptSource);
         return;
@@ -119,7 +120,7 @@ proptest! {
 /// The upgraded files of another implementation, minted ids and spelling of numbers aside.
 #[test]
 fn upgrades_equal_what_another_implementation_wrote() {
-    let folder = fixtures("pi-v3");
+    let folder = fixtures().join("pi-v3");
     let cx = Context::new();
     let mut count = 0;
     for file in fs::read_dir(&folder).expect("a folder") {
@@ -180,7 +181,7 @@ const SMALL: &[u8] = b"{\"type\":\"session\",\"version\":3,\"id\":\"legacy\",\"t
 #[test]
 fn a_failure_at_any_step_leaves_the_old_file_or_the_new_one() {
     let cx = Context::new();
-    let found = plain(SMALL, Mode::Refuse).expect("it is sound");
+    let found = import_counted(SMALL, Mode::Refuse).expect("it is sound");
     let usage = found.usage.expect("it can be summed");
     let after = upgraded(&found.state, &usage, 2);
     let mut steps = 0;
@@ -200,8 +201,13 @@ fn a_failure_at_any_step_leaves_the_old_file_or_the_new_one() {
                     let session = repo.open(&reference, &cx).expect("nothing fails yet");
                     fs.arm(Some(Fault { at, errno: 5, sticky, torn_bytes }));
                     let committed = session.commit(&[first_write()], &cx);
-                    let count = fs.count();
+                    let (count, log) = (fs.count(), fs.log());
                     fs.arm(None);
+                    if committed.is_ok() {
+                        // Nothing gets the session's name before it is synced.
+                        let at = |operation| log.iter().position(|found| *found == operation);
+                        assert!(at("sync").is_some() && at("sync") < at("rename_over"), "{log:?}");
+                    }
                     let bytes = fs::read(reference.path().expect("a file")).expect("still there");
                     let is_old = bytes == SMALL;
                     match &committed {
@@ -233,6 +239,39 @@ fn a_failure_at_any_step_leaves_the_old_file_or_the_new_one() {
     }
     // Fewer steps than last time: a step is not seen by the file system's trait any more.
     assert!(steps >= 100, "{steps} steps");
+}
+
+/// Ids of an import by the real generator carry the times of their records, which step back here,
+/// are all different, and ascend in file order where they carry the same time.
+#[test]
+fn minted_ids_carry_the_times_of_their_records() {
+    let times = ["00.002", "00.001", "00.002", "00.001", "00.000", "00.002"];
+    let mut bytes = SMALL.split(|&byte| byte == b'\n').next().expect("a header").to_vec();
+    for (index, time) in times.iter().enumerate() {
+        let record = format!(
+            "\n{{\"type\":\"message\",\"id\":\"{index}\",\"timestamp\":\"2024-03-01T09:00:{time}Z\"}}"
+        );
+        bytes.extend_from_slice(record.as_bytes());
+    }
+    bytes.push(b'\n');
+    let root = root_with(&bytes);
+    let at = listed(root.path()).expect("it is listed");
+    let repo = JsonlRepo::open(root.path()).expect("a root");
+    let session = repo.open(&at, &Context::new()).expect("it is sound");
+    let state = state_of(&session);
+    let mut of_time = std::collections::BTreeMap::<u64, Vec<String>>::new();
+    for entry in state.entries().values() {
+        let id = uuid::Uuid::parse_str(entry.id.as_str()).expect("a UUID");
+        assert_eq!(id.get_version_num(), 7);
+        let ms = entry.timestamp.get();
+        let carried = id.as_u128() >> 80;
+        assert_eq!(carried, u128::from(ms));
+        of_time.entry(ms).or_default().push(entry.id.as_str().to_owned());
+    }
+    assert_eq!(of_time.values().map(Vec::len).collect::<Vec<_>>(), [1, 2, 3]);
+    for ids in of_time.values() {
+        assert!(ids.is_sorted_by(|left, right| left < right), "{ids:?}");
+    }
 }
 
 #[test]

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use forkline_gate::fixtures::fixtures;
 use forkline_gate::plain_legacy::{Imported, Members, Mode, Outside, Refusal, import};
 use forkline_model::diff::{Compare, JsonEquality, diff};
 use forkline_model::policy::LaneShape;
@@ -13,16 +14,6 @@ use forkline_model::{
     Birth, BranchName, Entry, EntryId, Error, ForkOptions, Json, LaneAudit, Metadata, Millis, Seq,
     SessionId, State, StateBuilder, Write, fork,
 };
-
-/// The folder of the fixtures; a missing one is an error.
-fn fixtures(name: &str) -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
-    let given = std::env::var_os("FORKLINE_FIXTURES").map(PathBuf::from);
-    let places =
-        [given, Some(workspace.join("../shared/fixtures")), Some(workspace.join("tests/fixtures"))];
-    let found = places.into_iter().flatten().map(|place| place.join(name)).find(|at| at.is_dir());
-    found.expect("no fixtures: set FORKLINE_FIXTURES")
-}
 
 fn members(text: &str) -> Members {
     Members::parse(text).expect("an object")
@@ -154,7 +145,7 @@ fn refusals() -> BTreeMap<&'static str, (u64, &'static str)> {
 
 #[test]
 fn imports_equal_what_another_implementation_recorded() {
-    let folder = fixtures("pi-v3");
+    let folder = fixtures().join("pi-v3");
     let manifest = members(&fs::read_to_string(folder.join("manifest.json")).unwrap());
     let (mut imported, mut refused, mut forks) = (0, 0, 0);
     for file in elements(manifest.raw("files").unwrap()) {
@@ -228,7 +219,7 @@ fn compare_forks(folder: &Path, name: &str, file: &Members, found: &Imported) ->
 
 #[test]
 fn real_files_are_taken_or_refused_with_their_lines() {
-    let folder = fixtures("real");
+    let folder = fixtures().join("real");
     let outcome =
         |name: &str| match import_file(&folder.join(format!("{name}.jsonl")), Mode::Refuse) {
             Ok(found) => {
@@ -261,7 +252,7 @@ fn real_files_are_taken_or_refused_with_their_lines() {
 
 #[test]
 fn a_salvage_takes_every_whole_record() {
-    let folder = fixtures("real");
+    let folder = fixtures().join("real");
     for (name, records, lines) in [
         ("v1-pi-mono-glued-line-440", 463, vec![440]),
         ("v3-agent-ide-bad-escape-line-44", 158, vec![44, 45]),
@@ -279,7 +270,7 @@ fn a_salvage_takes_every_whole_record() {
 /// What versions 1 and 2 are, said by the file that a later release made of one.
 #[test]
 fn version_1_equals_the_file_that_its_migration_left() {
-    let folder = fixtures("real");
+    let folder = fixtures().join("real");
     let number = |path: &str| {
         let mut mint = |order: usize, _: Millis, _: Option<&str>| format!("n{order}");
         let bytes = fs::read(folder.join(path)).unwrap();

@@ -14,6 +14,7 @@ use forkline_model::json::quoted;
 use forkline_model::policy::BRANCH_TIP;
 
 use super::file::SessionFile;
+use super::header::{self, FirstLine};
 use super::index::{HASH_BYTES, Keys, spill_error};
 use super::legacy::{Findings, Mode, Repair, SalvageReport, What};
 use super::lines::{self, Line, PARENT_ID, Part, SHAPE, VALUE, next_line};
@@ -23,6 +24,7 @@ use super::storage::Span;
 use super::window::Window;
 use crate::context::{Context, Progress};
 use crate::error::{Error, Result};
+use crate::fs::FileHandle;
 use crate::scan::{Item, Object, Reason, Scan, ScanError};
 use crate::spill::{Sorted, Sorter, SpillError};
 
@@ -44,22 +46,31 @@ const UNKNOWN: u8 = 1;
 /// # Errors
 /// I/O, *cancelled*.
 pub(super) fn repair(
-    file: SessionFile,
+    file: &SessionFile,
     path: &Path,
     len: u64,
     scratch: &Path,
     cx: &Context,
 ) -> Result<(SessionFile, SalvageReport)> {
-    let mut repairer = Repairer { file: &file, path, len, scratch, cx };
+    let mut repairer = Repairer { file, path, len, scratch, cx };
     let mut findings = Findings::new(Mode::Salvage);
-    let faults = repairer.faults(&mut findings)?;
+    let (faults, last_seq) = repairer.faults(&mut findings)?;
     let failed = |error: io::Error| Error::io("write a temporary file in", scratch, error);
     let copy = tempfile::tempfile_in(scratch).map_err(failed)?;
     let mut out = BufWriter::new(copy.try_clone().map_err(failed)?);
+    // The seqs of writes that are left out stay unused.
+    let next_seq = file.header.next_seq.unwrap_or(1).max(last_seq + 1);
+    let metadata = &file.header.metadata;
+    let cwd = metadata.cwd.as_deref().unwrap_or_default();
+    out.write_all(header::render(metadata, cwd, Some(next_seq)).as_bytes()).map_err(failed)?;
     let taken = repairer.copy(faults, &mut findings, &mut out)?;
     out.flush().map_err(failed)?;
     drop(out);
-    let sound = SessionFile { handle: Arc::new(copy), header: file.header };
+    let handle: Arc<dyn FileHandle> = Arc::new(copy);
+    let FirstLine::Current(header) = header::read(&*handle, path)? else {
+        unreachable!("a header of format 4 was written");
+    };
+    let sound = SessionFile { handle, header };
     Ok((sound, findings.into_report(taken)))
 }
 
@@ -81,12 +92,12 @@ struct Looked {
 }
 
 impl Repairer<'_> {
-    /// Visits the writes that are taken, numbered from 0.
+    /// Visits the writes that are taken, numbered from 0. Tells the highest seq.
     fn each(
         &self,
         mut findings: Option<&mut Findings>,
         visit: &mut dyn FnMut(u64, u64, &Object, &Line<'_>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (mut start, mut number, mut last_seq, mut count) = (self.file.header.end, 2, 0, 0);
         while start < self.len {
             if number % 256 == 0 {
@@ -114,7 +125,7 @@ impl Repairer<'_> {
             start = looked.next;
             number += 1;
         }
-        Ok(())
+        Ok(last_seq)
     }
 
     /// Visits the objects of one line, up to the first that cannot be read.
@@ -174,12 +185,13 @@ impl Repairer<'_> {
         move |error| spill_error(&scratch, error)
     }
 
-    /// Finds the writes that repeat an id or name an entry that is not there before them.
-    fn faults(&mut self, findings: &mut Findings) -> Result<Sorted<FAULT_BYTES>> {
+    /// Finds the writes that repeat an id or name an entry that is not there before them, and
+    /// the highest seq.
+    fn faults(&mut self, findings: &mut Findings) -> Result<(Sorted<FAULT_BYTES>, u64)> {
         let keys = Keys::new();
         let mut names = Sorter::<NAME_BYTES>::new(self.scratch, SORT_BUDGET);
         let failed = self.failed();
-        self.each(Some(findings), &mut |count, _, object, line| {
+        let last_seq = self.each(Some(findings), &mut |count, _, object, line| {
             let mut name = |id: &str, role| {
                 let name = pack(&[&keys.entry(id), &[role], &count.to_be_bytes()]);
                 names.push(name).map_err(&failed)
@@ -214,7 +226,7 @@ impl Repairer<'_> {
             };
             faults.push(pack(&[&number.to_be_bytes(), &[fault]])).map_err(self.failed())?;
         }
-        faults.finish().map_err(self.failed())
+        Ok((faults.finish().map_err(self.failed())?, last_seq))
     }
 
     /// The entry that a tip names, if the write sets one.
@@ -231,7 +243,7 @@ impl Repairer<'_> {
         }
     }
 
-    /// Copies header and writes; tells how many writes.
+    /// Copies the writes that are taken; tells how many.
     fn copy(
         &mut self,
         faults: Sorted<FAULT_BYTES>,
@@ -245,7 +257,6 @@ impl Repairer<'_> {
         let mut taken = 0;
         // The id of the last entry that was copied, as JSON.
         let mut last = "null".to_owned();
-        window.copy(Span::from(0..self.file.header.end), out).map_err(failed)?;
         self.each(None, &mut |count, number, object, line| {
             let mut fault = None;
             let is_here = |found: &Result<[u8; FAULT_BYTES], _>| {

@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forkline_model::address::SEQ_MAX;
 use forkline_model::{
     EntryHead, EntryId, EntryType, ForkOptions, Json, LaneAudit, Metadata, Seq, TypeName,
 };
@@ -76,7 +77,7 @@ impl JsonlRepo {
             match Stored::open(self.file_system(), path, &at.metadata, Access::Read)? {
                 Stored::Current(file) => {
                     let len = file.whole_lines(path, len_of(&*file.handle, path)?)?;
-                    let (repaired, found) = repair(file, path, len, &scratch, cx)?;
+                    let (repaired, found) = repair(&file, path, len, &scratch, cx)?;
                     *report.lock().unwrap_or_else(PoisonError::into_inner) = found;
                     let len = len_of(&*repaired.handle, path)?;
                     Box::new(JsonlSource::new(repaired, path.to_owned(), len, scratch))
@@ -122,7 +123,11 @@ impl Source for Told {
             return Ok(plan);
         }
         self.seq = plan.next_seq;
-        Ok(Plan { next_seq: plan.next_seq + 1 })
+        let next_seq = plan.next_seq + 1;
+        if next_seq > SEQ_MAX {
+            return Err(forkline_model::Error::SeqExhausted { next_seq }.into());
+        }
+        Ok(Plan { next_seq })
     }
 
     fn stream(&mut self, sink: &mut dyn FnMut(Row<'_>) -> Result<()>, cx: &Context) -> Result<()> {

@@ -19,7 +19,9 @@ pub struct Wanted {
 /// The bytes of a random legacy file.
 pub fn generate(wanted: Wanted, pick: &mut Pick<'_>) -> Vec<u8> {
     let mut text = header(wanted.version, pick);
-    let mut tree = Tree { wanted, parents: Vec::new(), kinds: Vec::new() };
+    // The order of labels shows only where few records are labelled often.
+    let is_labelled = pick(4) == 0;
+    let mut tree = Tree { wanted, is_labelled, parents: Vec::new(), kinds: Vec::new() };
     let count = pick(wanted.records_max + 1);
     for _ in 0..count {
         let record = tree.record(pick);
@@ -58,6 +60,7 @@ fn header(version: u32, pick: &mut Pick<'_>) -> Vec<u8> {
 
 struct Tree {
     wanted: Wanted,
+    is_labelled: bool,
     parents: Vec<Option<usize>>,
     kinds: Vec<u32>,
 }
@@ -84,7 +87,7 @@ impl Tree {
     /// One record, without its line break.
     fn record(&mut self, pick: &mut Pick<'_>) -> String {
         let index = self.parents.len();
-        let kind = pick(13);
+        let kind = if self.is_labelled && index > 3 && pick(3) > 0 { 11 } else { pick(13) };
         let parent = match (self.wanted.version, pick(10)) {
             (_, _) if index == 0 => None,
             (1, _) | (_, 0..=6) => Some(index - 1),
@@ -131,7 +134,8 @@ impl Tree {
 
     /// Any record that there is or will soon be.
     fn any(&self, pick: &mut Pick<'_>) -> String {
-        Self::id(pick(count(self.parents.len())) as usize)
+        let some = if self.is_labelled { self.parents.len().min(4) } else { self.parents.len() };
+        Self::id(pick(count(some)) as usize)
     }
 
     /// A record on the path of another one.

@@ -75,6 +75,15 @@ impl Imported {
     }
 }
 
+/// The same with ids `n0`, `n1`, ... and without a look at the file of a parent session.
+///
+/// # Errors
+/// Those of [`import`].
+pub fn import_counted(bytes: &[u8], mode: Mode) -> Result<Imported, Refusal> {
+    let mut mint = |order: usize, _: Millis, _: Option<&str>| format!("n{order}");
+    import(bytes, mode, &mut Outside { mint: &mut mint, parent: &|_| None })
+}
+
 /// What the first line says.
 #[derive(Debug, Clone)]
 struct Header {

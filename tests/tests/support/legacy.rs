@@ -1,8 +1,7 @@
-//! What the tests of legacy files share: a repository with ids from a counter, the plain import
-//! with the same ids, an engine's state as the model's.
+//! What the tests of legacy files share: a repository with ids from a counter, an engine's state as the model's.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +9,6 @@ use forkline_engines::{
     Clock, Context, Environment, IdSource, JsonlRepo, ListFilter, Repo, RepoOptions, Session,
     SessionRef, StateRow,
 };
-use forkline_gate::plain_legacy::{Imported, Mode, Outside, Refusal, import};
 use forkline_model::{Millis, State, StateBuilder};
 
 /// When everything here happens.
@@ -76,11 +74,6 @@ pub(crate) fn state_of(session: &Session) -> State {
     builder.finish().expect("it is a session")
 }
 
-pub(crate) fn plain(bytes: &[u8], mode: Mode) -> Result<Imported, Refusal> {
-    let mut mint = |order: usize, _: Millis, _: Option<&str>| format!("n{order}");
-    import(bytes, mode, &mut Outside { mint: &mut mint, parent: &|_| None })
-}
-
 /// Draws by `SplitMix64`.
 pub(crate) fn picker(seed: u64) -> impl FnMut(u32) -> u32 {
     let mut state = seed;
@@ -90,14 +83,4 @@ pub(crate) fn picker(seed: u64) -> impl FnMut(u32) -> u32 {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         u32::try_from((mixed ^ (mixed >> 31)) % u64::from(below.max(1))).expect("below a u32")
     }
-}
-
-/// The folder of the fixtures; a missing one is an error.
-pub(crate) fn fixtures(name: &str) -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
-    let given = std::env::var_os("FORKLINE_FIXTURES").map(PathBuf::from);
-    let places =
-        [given, Some(workspace.join("../shared/fixtures")), Some(workspace.join("tests/fixtures"))];
-    let found = places.into_iter().flatten().map(|place| place.join(name)).find(|at| at.is_dir());
-    found.expect("no fixtures: set FORKLINE_FIXTURES")
 }
