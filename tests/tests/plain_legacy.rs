@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use forkline_gate::fixtures::fixtures;
+use forkline_gate::plain_legacy::generate::{Wanted, generate};
 use forkline_gate::plain_legacy::{Imported, Members, Mode, Outside, Refusal, import};
 use forkline_model::diff::{Compare, JsonEquality, diff};
 use forkline_model::policy::LaneShape;
@@ -286,4 +287,55 @@ fn version_1_equals_the_file_that_its_migration_left() {
     let main = BranchName::new("main").unwrap();
     let shape = |found: &Imported| forkline_model::Lane::of(&found.state, &main).shape();
     assert_eq!((shape(&first), shape(&third)), (LaneShape::Complete, LaneShape::DataOnly));
+}
+
+/// The generator makes every kind of record, and damage that every repair is for.
+#[test]
+fn the_generator_makes_what_the_tests_are_about() {
+    let mut found = std::collections::BTreeSet::new();
+    for seed in 0..400_u32 {
+        let mut drawn = u64::from(seed);
+        let mut pick = |below: u32| {
+            drawn = drawn
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            u32::try_from((drawn >> 33) % u64::from(below.max(1))).expect("below a u32")
+        };
+        let is_damaged = seed % 2 == 1;
+        let wanted = Wanted { version: 1 + seed % 3, records_max: 24, is_damaged };
+        let bytes = generate(wanted, &mut pick);
+        let mut mint = |order: usize, _: Millis, _: Option<&str>| format!("n{order}");
+        let outside = &mut Outside { mint: &mut mint, parent: &|_| None };
+        let taken = import(&bytes, Mode::Salvage, outside).expect("it has a header");
+        assert!(is_damaged || taken.damage.is_empty(), "seed {seed}: {:?}", taken.damage);
+        found.extend(taken.damage.iter().map(|damage| format!("{:?}", damage.repair)));
+        for entry in taken.state.entries().values() {
+            found.insert(entry.entry_type.as_str().to_owned());
+            let tail = Members::parse(entry.payload.as_str()).and_then(|payload| {
+                payload.raw("retainedTail").map(|tail| format!("tail {}", tail.len() > 2))
+            });
+            found.extend(tail);
+        }
+        for address in taken.state.values().keys() {
+            found.insert(address.namespace.as_str().to_owned());
+        }
+    }
+    let expected = [
+        "Reattach",
+        "Skip",
+        "Split",
+        "Unlink",
+        "branch_summary",
+        "compaction",
+        "custom",
+        "message",
+        "pi.branch.tip",
+        "pi.entry.label",
+        "pi.lane.config",
+        "pi.lane.state",
+        "pi.session.name",
+        "tail false",
+        "tail true",
+    ];
+    assert!(found.iter().map(String::as_str).eq(expected), "{found:?}");
 }

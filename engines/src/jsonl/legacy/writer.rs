@@ -7,15 +7,29 @@ use forkline_model::json::quoted;
 use forkline_model::{Address, EntryHead, EntryType, Json, Seq};
 
 use super::super::index::spill_error;
+use super::super::storage::Span;
 use super::super::window::Window;
 use super::content::{self, Bytes, Piece, Pieces};
 use super::resolve::Tree;
 use crate::error::{Error, Result};
 use crate::fork::Body;
+use crate::fs::{FileHandle, read_full};
 use crate::spill::Tape;
 
 /// RAM for the path of one retained tail, in bytes.
 const TAIL_BUDGET: usize = 256 * 1024;
+
+/// Bytes that are read at once where they stand alone.
+const PIECE_BYTES: u64 = 64 * 1024;
+
+/// How spans are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// With what stands behind them: rows go forward through the file.
+    Ahead,
+    /// Just them: labels stand in the order of first labelling, their last texts anywhere.
+    Here,
+}
 
 /// What it takes to write pieces.
 pub(super) struct Writer {
@@ -36,15 +50,17 @@ impl Writer {
     }
 
     /// Writes pieces one after the other.
-    fn write(&mut self, pieces: &Pieces, out: &mut dyn io::Write) -> Result<()> {
+    fn write(&mut self, pieces: &Pieces, out: &mut dyn io::Write, reads: Reads) -> Result<()> {
         for piece in &pieces.0 {
             match piece {
                 Piece::Text(text) => {
                     out.write_all(text.as_bytes()).map_err(|error| self.failed(error))?;
                 }
-                Piece::Span(span) => {
-                    self.rows.copy(*span, out).map_err(|error| self.failed(error))?;
+                Piece::Span(span) => match reads {
+                    Reads::Ahead => self.rows.copy(*span, out),
+                    Reads::Here => copy_here(&*self.bytes.file, *span, out),
                 }
+                .map_err(|error| self.failed(error))?,
                 Piece::Tail(record) => self.tail(*record, out)?,
             }
         }
@@ -90,9 +106,9 @@ impl Writer {
     }
 
     /// Pieces as one JSON value in memory.
-    fn json(&mut self, pieces: &Pieces) -> Result<Json> {
+    fn json(&mut self, pieces: &Pieces, reads: Reads) -> Result<Json> {
         let mut text = Vec::new();
-        self.write(pieces, &mut text)?;
+        self.write(pieces, &mut text, reads)?;
         let text = String::from_utf8(text)
             .map_err(|_| Error::corrupt(self.bytes.path(), "it changed while it was read"))?;
         Json::parse(&text).map_err(|error| {
@@ -101,13 +117,30 @@ impl Writer {
     }
 
     /// Writes an object and tells its length.
-    fn object(&mut self, parts: &[&Pieces], out: &mut dyn io::Write) -> Result<u64> {
+    fn object(&mut self, parts: &[&Pieces], out: &mut dyn io::Write, reads: Reads) -> Result<u64> {
         let mut counted = Counted { out, bytes: 0 };
         for part in parts {
-            self.write(part, &mut counted)?;
+            self.write(part, &mut counted, reads)?;
         }
         Ok(counted.bytes)
     }
+}
+
+/// Copies a span without a look at what stands around it.
+fn copy_here(file: &dyn FileHandle, span: Span, out: &mut dyn io::Write) -> io::Result<()> {
+    let Span { mut offset, mut len } = span;
+    let mut buffer = Vec::new();
+    while len > 0 {
+        buffer.resize(usize::try_from(len.min(PIECE_BYTES)).unwrap_or_default(), 0);
+        let count = read_full(file, &mut buffer, offset)?;
+        if count < buffer.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        out.write_all(&buffer)?;
+        offset += count as u64;
+        len -= count as u64;
+    }
+    Ok(())
 }
 
 /// An entry that is written when it is asked for.
@@ -123,7 +156,7 @@ impl Body for EntryBody<'_> {
         let mut pieces = Pieces::of("{");
         pieces.0.extend(self.payload.0.iter().cloned());
         pieces.0.push(Piece::Text("}".to_owned()));
-        self.writer.json(&pieces)
+        self.writer.json(&pieces, Reads::Ahead)
     }
 
     fn copy_jsonl(&mut self, out: &mut dyn io::Write) -> Option<Result<u64>> {
@@ -142,7 +175,7 @@ impl Body for EntryBody<'_> {
             head.push(',');
         }
         let tail = Pieces::of(format!(",\"seq\":{seq},\"timestamp\":{timestamp}}}"));
-        Some(self.writer.object(&[&Pieces::of(head), &self.payload, &tail], out))
+        Some(self.writer.object(&[&Pieces::of(head), &self.payload, &tail], out, Reads::Ahead))
     }
 }
 
@@ -156,7 +189,7 @@ pub(super) struct ValueBody<'a> {
 
 impl Body for ValueBody<'_> {
     fn json(&mut self) -> Result<Json> {
-        self.writer.json(&self.value)
+        self.writer.json(&self.value, Reads::Here)
     }
 
     fn copy_jsonl(&mut self, out: &mut dyn io::Write) -> Option<Result<u64>> {
@@ -166,7 +199,7 @@ impl Body for ValueBody<'_> {
             quoted(self.address.namespace.as_str()),
             quoted(self.address.key.as_str())
         ));
-        Some(self.writer.object(&[&head, &self.value, &Pieces::of("}")], out))
+        Some(self.writer.object(&[&head, &self.value, &Pieces::of("}")], out, Reads::Here))
     }
 }
 
