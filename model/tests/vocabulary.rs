@@ -193,3 +193,16 @@ fn operations_say_their_time() {
         assert_eq!(op.timestamp().is_some(), stamped, "{text}");
     }
 }
+
+/// Absent details and details that are null are two things; so they are after a round trip.
+#[test]
+fn a_cost_row_keeps_null_details() {
+    for details in ["", r#","details":null"#, r#","details":{"d":1}"#] {
+        let text = format!(
+            r#"{{"id":"u","entry":null,"adjustment":false,"usage":{{}}{details},"seq":1}}"#
+        );
+        let row: forkline_model::UsageRow = serde_json::from_str(&text).unwrap();
+        assert_eq!(row.details.is_some(), !details.is_empty(), "{text}");
+        assert_eq!(serde_json::to_string(&row).unwrap(), text);
+    }
+}

@@ -34,6 +34,11 @@ impl Bug {
         BUGS.iter().find(|bug| bug.name == name)
     }
 
+    /// A repository of the bug's engine with the bug in it.
+    pub fn planted(&self, repo: Arc<dyn Repo>) -> Arc<dyn Repo> {
+        Arc::new(plant::PlantedRepo::new(repo, self.plant))
+    }
+
     /// The engines that this bug is among, without it.
     pub fn sound(&self) -> impl Roster + '_ {
         Sound(self)
@@ -57,11 +62,7 @@ impl Bug {
 impl Roster for Bug {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
         self.driver(place, &|kind, repo| {
-            if kind == self.engine {
-                Arc::new(plant::PlantedRepo::new(repo, self.plant))
-            } else {
-                repo
-            }
+            if kind == self.engine { self.planted(repo) } else { repo }
         })
     }
 }
