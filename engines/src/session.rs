@@ -104,7 +104,7 @@ impl Session {
     /// *Closed*, *cancelled*.
     pub fn begin_mutation(&self, cx: &Context) -> Result<Mutation> {
         let turn = self.0.line.enter(cx).map_err(|error| error.unwrap_or_else(|| self.closed()))?;
-        Ok(Mutation { session: self.clone(), attempted: false, _turn: turn })
+        Ok(Mutation { _turn: turn, session: self.clone(), attempted: false })
     }
 
     /// Begin, callback, end; ends in every outcome, panics included.
@@ -355,9 +355,11 @@ impl Drop for SessionCore {
 
 /// An exclusive scope on a session's mutation line. Ends when dropped.
 pub struct Mutation {
+    // Declared first: the line is free before the session, whose last handle this may be, closes
+    // and waits for it.
+    _turn: Turn,
     session: Session,
     attempted: bool,
-    _turn: Turn,
 }
 
 impl Mutation {

@@ -207,6 +207,18 @@ fn a_mutation_commits_at_most_once_and_holds_the_line() {
 }
 
 #[test]
+fn a_scope_may_hold_the_last_handle_of_its_session() {
+    each_backend(|repo| {
+        let session = create(repo, "s");
+        let reference = session.reference().clone();
+        let scope = session.begin_mutation(&cx()).unwrap();
+        drop(session);
+        drop(scope);
+        repo.open(&reference, &cx()).unwrap();
+    });
+}
+
+#[test]
 fn a_panic_in_a_mutation_gives_the_line_back() {
     each_backend(|repo| {
         let session = create(repo, "s");
