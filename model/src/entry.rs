@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{EntryId, Millis, Seq, TypeName};
 use crate::error::{Error, Result};
 use crate::json::Json;
-use crate::members::{self, is_named};
+use crate::members::{self, Member, is_named};
 
 /// The members of an entry's line that are not its payload (formats §1).
 pub const ENVELOPE_MEMBERS: [&str; 6] = ["kind", "id", "parentId", "type", "seq", "timestamp"];
@@ -100,22 +100,10 @@ impl NewEntry {
     }
 
     fn check(&self) -> Result<()> {
-        let invalid = |reason: String| Error::InvalidPayload { what: "entry payload", reason };
         if self.custom_type.is_some() && self.entry_type != EntryType::Custom {
-            return Err(invalid("only a custom entry has a customType".to_owned()));
+            return Err(invalid("only a custom entry has a customType"));
         }
-        let found = members::members(self.payload.as_str())
-            .map_err(|error| invalid(format!("no JSON object: {error}")))?;
-        for (name, _) in &found {
-            for envelope in ENVELOPE_MEMBERS {
-                if is_named(name, envelope) {
-                    return Err(invalid(format!("member {envelope} belongs to the envelope")));
-                }
-            }
-            if self.entry_type == EntryType::Custom && is_named(name, "customType") {
-                return Err(invalid("customType of a custom entry is not payload".to_owned()));
-            }
-        }
+        let found = payload_members(&self.entry_type, &self.payload)?;
         if self.entry_type == EntryType::Message
             && members::last(&found, "message").is_some_and(is_pending_assistant)
         {
@@ -123,6 +111,33 @@ impl NewEntry {
         }
         Ok(())
     }
+}
+
+/// Whether a payload that was read can stand in an entry's line: it is an object, and repeats no
+/// member of the envelope.
+///
+/// # Errors
+/// *Invalid payload*.
+pub fn require_payload(entry_type: &EntryType, payload: &Json) -> Result<()> {
+    payload_members(entry_type, payload).map(|_| ())
+}
+
+fn payload_members<'a>(entry_type: &EntryType, payload: &'a Json) -> Result<Vec<Member<'a>>> {
+    let found = members::members(payload.as_str())
+        .map_err(|error| invalid(format!("no JSON object: {error}")))?;
+    for (name, _) in &found {
+        if let Some(envelope) = ENVELOPE_MEMBERS.iter().find(|envelope| is_named(name, envelope)) {
+            return Err(invalid(format!("member {envelope} belongs to the envelope")));
+        }
+        if *entry_type == EntryType::Custom && is_named(name, "customType") {
+            return Err(invalid("customType of a custom entry is not payload"));
+        }
+    }
+    Ok(found)
+}
+
+fn invalid(reason: impl Into<String>) -> Error {
+    Error::InvalidPayload { what: "entry payload", reason: reason.into() }
 }
 
 /// Whether a message is an assistant's that is still being written.

@@ -28,10 +28,6 @@ pub enum ErrorKind {
     NotALane,
     /// The branch is a partial lane, or its lane rows cannot be read.
     CorruptLane,
-    /// The lane has an operation open.
-    LaneBusy,
-    /// The operation is not the lane's current one.
-    OperationMismatch,
     /// The entry is not on the ancestry of the branch's tip.
     EntryNotOnBranch,
     /// No entry of that id.

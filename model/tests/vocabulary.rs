@@ -6,8 +6,8 @@
 mod support;
 
 use forkline_model::{
-    Address, Answer, BranchScan, EntryQuery, ErrorKind, ForkRequest, LaneAudit, ListQuery, Op,
-    Position, ReadOp, Scope, Seq, SeqQuery, SessionId, Trace, World, Write,
+    Address, Answer, BranchScan, EntryQuery, ErrorKind, ForkRequest, LaneAudit, Limit, ListQuery,
+    Op, Position, ReadOp, Scope, Seq, SeqQuery, SessionId, Trace, World, Write,
 };
 use proptest::prelude::*;
 use support::{branch, history, id, json, millis};
@@ -205,4 +205,16 @@ fn a_cost_row_keeps_null_details() {
         assert_eq!(row.details.is_some(), !details.is_empty(), "{text}");
         assert_eq!(serde_json::to_string(&row).unwrap(), text);
     }
+}
+
+#[test]
+fn a_limit_is_at_least_one_and_clamped() {
+    for limit in [0, -1, i64::MIN] {
+        assert_eq!(Limit::new(limit).unwrap_err().kind(), ErrorKind::InvalidLimit);
+    }
+    assert_eq!(Limit::default().get(), 1_000);
+    for (given, expected) in [(1, 1), (10_000, 10_000), (10_001, 10_000), (i64::MAX, 10_000)] {
+        assert_eq!(Limit::new(given).unwrap().get(), expected);
+    }
+    assert!(serde_json::from_str::<Limit>("0").is_err());
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::capture::SqliteSource;
 use super::destination::{NewSession, Place, SqliteDestination, exists};
 use super::names::{SIDE_SUFFIXES, file_name, side};
-use super::open::{self, Reader, SOURCE, scratch, writer};
+use super::open::{Reader, SOURCE, scratch, writer};
 use super::publish::{make_folder, sweep, sync_folder};
 use super::rows::{At, failed, session_row};
 use super::schema::SESSION_TABLES;
@@ -269,20 +269,27 @@ impl Repo for SqliteRepo {
     }
 }
 
-/// The sessions of a container anywhere, for a fork that reads it in its place: nothing is made,
-/// swept or left beside it.
+/// The sessions of a container anywhere, or the one of that id, for a fork that reads it in its
+/// place: nothing is made, swept or left beside it.
 ///
 /// # Errors
-/// I/O, and *corrupt source* for what is no container.
-pub fn sessions_in(container: impl AsRef<Path>) -> Result<Vec<SessionRef>> {
+/// I/O, *corrupt source* for what is no container, and what is wrong with the first session that
+/// cannot be read: *unsupported version*, *corrupt source*.
+pub fn sessions_in(
+    container: impl AsRef<Path>,
+    wanted: Option<&SessionId>,
+) -> Result<Vec<SessionRef>> {
     let path = container.as_ref();
     let path = fs::canonicalize(path).map_err(|error| Error::io("open", path, error))?;
     let reader = Reader::open(&path)?;
     reader.pin()?;
-    let found = sessions(&reader.conn, &path)?;
-    let location = Location::File(path);
-    let references = found.into_iter();
-    Ok(references.map(|metadata| SessionRef { metadata, location: location.clone() }).collect())
+    let ids = session_ids(&reader.conn, &path)?;
+    let ids = ids.into_iter().filter(|id| wanted.is_none_or(|wanted| wanted == id));
+    ids.map(|id| {
+        let metadata = session_row(&reader.conn, SOURCE, &path, &id)?.metadata;
+        Ok(SessionRef { metadata, location: Location::File(path.clone()) })
+    })
+    .collect()
 }
 
 /// Makes a folder, removes what killed processes left in it, and gives its canonical path.
@@ -309,6 +316,13 @@ fn located(at: &SessionRef) -> Result<PathBuf> {
 
 /// The sessions of a container that can be read.
 fn sessions(conn: &Connection, path: &Path) -> Result<Vec<Metadata>> {
+    let ids = session_ids(conn, path)?.into_iter();
+    let read = ids.filter_map(|id| session_row(conn, SOURCE, path, &id).ok());
+    Ok(read.map(|row| row.metadata).collect())
+}
+
+/// The ids of a container's sessions; what is no id names no session.
+fn session_ids(conn: &Connection, path: &Path) -> Result<Vec<SessionId>> {
     let at = At::table(path, "", "sessions");
     let mut ids =
         conn.prepare("SELECT id FROM src.sessions").map_err(|error| at.failed("list", error))?;
@@ -316,10 +330,7 @@ fn sessions(conn: &Connection, path: &Path) -> Result<Vec<Metadata>> {
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(|error| at.failed("list", error))? {
         let id = at.text(row, 0, "id").ok().and_then(|id| SessionId::new(id).ok());
-        let Some(id) = id else { continue };
-        if let Ok(row) = session_row(conn, open::SOURCE, path, &id) {
-            found.push(row.metadata);
-        }
+        found.extend(id);
     }
     Ok(found)
 }

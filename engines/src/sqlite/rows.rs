@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use forkline_model::address::SEQ_MAX;
+use forkline_model::entry::require_payload;
 use forkline_model::{
     Entry, EntryHead, EntryId, EntryType, Json, Metadata, Millis, Seq, SessionId, TypeName,
     UsageRow, metadata::STORAGE_VERSION,
@@ -138,19 +139,11 @@ impl<'a> At<'a> {
     /// The columns of [`At::head`] and `payload`.
     pub(super) fn entry(&self, row: &Row<'_>) -> Result<Entry> {
         let head = self.head(row)?;
-        let payload = self.payload(row, 6, head.id.as_str())?;
+        let payload = self.json(row, 6, "payload", head.id.as_str())?;
+        require_payload(&head.entry_type, &payload)
+            .map_err(|error| self.corrupt(head.id.as_str(), error))?;
         let EntryHead { id, parent, entry_type, custom_type, seq, timestamp } = head;
         Ok(Entry { id, parent, entry_type, custom_type, payload, seq, timestamp })
-    }
-
-    /// A JSON object.
-    pub(super) fn payload(&self, row: &Row<'_>, index: usize, id: &str) -> Result<Json> {
-        let payload = self.json(row, index, "payload", id)?;
-        if payload.is_object() {
-            Ok(payload)
-        } else {
-            Err(self.corrupt(id, "payload is no JSON object"))
-        }
     }
 
     /// A ledger row: `id, seq, entry_id, adjustment, usage, details`.

@@ -7,7 +7,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use forkline_model::{Address, EntryHead, Json, Scope, StoreKind};
+use forkline_model::entry::require_payload;
+use forkline_model::{Address, EntryHead, EntryType, Json, Scope, StoreKind};
 use rusqlite::{Connection, Row as SqlRow, params};
 
 use super::commit::{named, refused, signed};
@@ -310,7 +311,8 @@ impl Stage {
                    FROM main.entries WHERE seq = ?1";
         self.with_row(sql, seq, &mut |row| {
             let head = at.head(row)?;
-            let mut body = Staged { at, row, column: 6, id: head.id.as_str() };
+            let entry_type = Some(&head.entry_type);
+            let mut body = Staged { at, row, column: 6, id: head.id.as_str(), entry_type };
             sink(Row::Entry { head: &head, body: &mut body })
         })
     }
@@ -327,7 +329,7 @@ impl Stage {
             let (namespace, key) = (at.text(row, 1, "namespace")?, at.text(row, 2, "key")?);
             let address = Address::new(namespace, key).map_err(|error| at.corrupt(key, error))?;
             let seq = at.seq(row, 0)?;
-            let mut body = Staged { at, row, column: 3, id: key };
+            let mut body = Staged { at, row, column: 3, id: key, entry_type: None };
             match kind {
                 StoreKind::Value => sink(Row::Value { address: &address, seq, body: &mut body }),
                 StoreKind::List => sink(Row::Element { address: &address, seq, body: &mut body }),
@@ -353,11 +355,17 @@ struct Staged<'a> {
     row: &'a SqlRow<'a>,
     column: usize,
     id: &'a str,
+    /// Set for an entry, whose payload has to fit into a line.
+    entry_type: Option<&'a EntryType>,
 }
 
 impl Body for Staged<'_> {
     fn json(&mut self) -> Result<Json> {
-        self.at.json(self.row, self.column, "value", self.id)
+        let json = self.at.json(self.row, self.column, "value", self.id)?;
+        if let Some(entry_type) = self.entry_type {
+            require_payload(entry_type, &json).map_err(|error| self.at.corrupt(self.id, error))?;
+        }
+        Ok(json)
     }
 
     fn copy_jsonl(&mut self, _out: &mut dyn io::Write) -> Option<Result<u64>> {

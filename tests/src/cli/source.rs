@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use forkline_engines::{
     Error, JsonlRepo, Location, Repo, RepoOptions, SessionRef, SqliteRepo, sqlite,
 };
+use forkline_model::SessionId;
 use tempfile::TempDir;
 
 use crate::plain::{Damage, jsonl};
@@ -62,8 +63,8 @@ pub(super) fn find(path: &Path, session: Option<&str>) -> Result<Source, NoSessi
             (Box::new(JsonlRepo::with(folder.path(), RepoOptions::default())?), reference)
         }
         Some(SourceKind::Sqlite) => {
-            let mut found = sqlite::sessions_in(path)?;
-            found.retain(|found| session.is_none_or(|id| id == found.metadata.id.as_str()));
+            let wanted = session.map(SessionId::new).transpose().map_err(Error::from)?;
+            let mut found = sqlite::sessions_in(path, wanted.as_ref())?;
             if found.len() > 1 {
                 let ids = found.iter().map(|found| found.metadata.id.as_str().to_owned());
                 return Err(NoSession::Several { path: path.to_owned(), ids: ids.collect() });

@@ -91,6 +91,10 @@ pub fn discover(paths: &[PathBuf]) -> Result<Vec<SourceFile>, NoSource> {
 /// # Errors
 /// It cannot be read.
 pub fn sniff(path: &Path) -> Result<Option<SourceKind>, NoSource> {
+    // Opening a pipe would wait for somebody to write into it.
+    if !fs::metadata(path).map_err(io_error(path))?.is_file() {
+        return Err(NoSource::NoFile(path.to_owned()));
+    }
     let file = File::open(path).map_err(io_error(path))?;
     let mut start = Vec::new();
     // A small piece first: most files are told by it, and a large one need not be read.
