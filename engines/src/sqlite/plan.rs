@@ -46,8 +46,20 @@ pub(super) const SPAN_ENTRIES: &str = "INSERT INTO main.entries \
     CASE WHEN octet_length(e.payload) < 65536 THEN e.payload END) \
     ORDER BY b.entry_seq";
 
+/// True, or an error for a damaged row.
+macro_rules! row_is_sound {
+    ($kind:literal) => {
+        concat!(
+            "forkline_row(",
+            $kind,
+            ", namespace, key, seq, CASE WHEN octet_length(value) < 65536 THEN value END)"
+        )
+    };
+}
+
 /// What the classifier keeps of values or elements. `{prefilter}` only spares calls: it leaves
-/// out nothing that the classifier would keep.
+/// out nothing that the classifier would keep. Nested `CASE` has an order of evaluation that
+/// `AND` has not: a row that is left out is not judged.
 macro_rules! keep_rows {
     ($to:literal, $from:literal, $kind:literal) => {
         concat!(
@@ -62,10 +74,12 @@ macro_rules! keep_rows {
             " WHERE session_id = ?1 AND {prefilter} AND CASE forkline_fate(",
             $kind,
             ", namespace, key) WHEN 0 THEN 0 \
-             WHEN 2 THEN EXISTS (SELECT 1 FROM main.entries AS e WHERE e.id = key) \
-             ELSE 1 END AND forkline_row(",
-            $kind,
-            ", namespace, key, seq, CASE WHEN octet_length(value) < 65536 THEN value END)"
+             WHEN 2 THEN CASE WHEN EXISTS (SELECT 1 FROM main.entries AS e WHERE e.id = key) \
+             THEN ",
+            row_is_sound!($kind),
+            " ELSE 0 END ELSE ",
+            row_is_sound!($kind),
+            " END"
         )
     };
 }
