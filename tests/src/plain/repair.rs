@@ -114,8 +114,10 @@ fn commits(header: &[u8], line: &[u8], mut last_seq: u64) -> Option<Vec<Vec<(Str
         };
         let mut taken = Vec::new();
         for write in writes {
-            let seq = Object::parse(write.get()).ok()?.integer("seq", 1).ok()?;
-            if seq <= last_seq {
+            let object = Object::parse(write.get()).ok()?;
+            let seq = object.integer("seq", 1).ok()?;
+            let is_whole = kind(write.get()) != "usage" || has_usage(&object);
+            if seq <= last_seq || !is_whole {
                 return None;
             }
             last_seq = seq;
@@ -132,6 +134,11 @@ fn kind(write: &str) -> String {
         .ok()
         .and_then(Result::ok)
         .unwrap_or_default()
+}
+
+/// Whether a usage row has what makes it one; what the usage says, concerns no fork.
+fn has_usage(row: &Object<'_>) -> bool {
+    row.raw("usage").is_some_and(|usage| usage.starts_with('{'))
 }
 
 /// What stands before a write.

@@ -182,9 +182,9 @@ pub(super) fn hold_open(
     metadata: &Metadata,
 ) -> Result<Vec<String>> {
     let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
-    let import = |path: &Path| import(&bytes, path, Mode::Refuse).expect("it was imported before");
-    let opened = match (open_copy(setting, path, metadata, EngineKind::Jsonl), import(path).usage) {
-        (Err(Error::CorruptSource { place, .. }), Err(line)) if place.line == Some(line) => {
+    let expected = import(&bytes, path, Mode::Refuse).expect("it was imported before");
+    let opened = match (open_copy(setting, path, metadata, EngineKind::Jsonl), &expected.usage) {
+        (Err(Error::CorruptSource { place, .. }), Err(line)) if place.line == Some(*line) => {
             return Ok(Vec::new());
         }
         (Ok(_), Err(line)) => {
@@ -193,16 +193,14 @@ pub(super) fn hold_open(
         (opened, _) => opened?,
     };
     let Some(opened) = opened else { return Ok(Vec::new()) };
-    // The path of a parent may start at the folder of the file.
-    let expected = import(&opened.place);
     let found = diff(&expected.state, &opened.state, &Compare::default());
     let mut lines: Vec<String> = found.to_string().lines().map(str::to_owned).collect();
     if found.is_empty() {
         lines.clear();
     }
     let messages = expected.state.stats().message_count;
-    let stats = (expected.usage.ok(), messages);
-    if stats != (Some(opened.stats.usage), opened.stats.message_count) {
+    let stats = (expected.usage.as_ref().ok(), messages);
+    if stats != (Some(&opened.stats.usage), opened.stats.message_count) {
         lines.push(format!("plain: {stats:?}, engine: {:?}", opened.stats));
     }
     Ok(lines)

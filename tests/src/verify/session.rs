@@ -2,7 +2,7 @@
 //! into each, so that all pairs are forked between.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forkline_engines::jsonl::SalvageReport;
 use forkline_engines::{Error, Location, Result, SessionRef};
@@ -225,8 +225,6 @@ fn cases_tree(cases: &[Case]) -> Option<Case> {
 pub(super) struct Opened {
     pub(super) state: State,
     pub(super) stats: Stats,
-    /// Where the copy was.
-    pub(super) place: PathBuf,
 }
 
 /// Copies a session to where a repository of its kind would have it, and opens it there. None
@@ -267,6 +265,5 @@ pub(super) fn open_copy(
     session.close()?;
     drop(engine);
     fs::remove_dir_all(&root).map_err(|error| Error::io("remove", &root, error))?;
-    let Location::File(place) = reference.location else { return Ok(None) };
-    Ok(Some(Opened { state, stats, place }))
+    Ok(Some(Opened { state, stats }))
 }
