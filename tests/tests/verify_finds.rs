@@ -165,6 +165,7 @@ fn differences(lineup: &dyn Lineup) -> Vec<Difference> {
         lane_audit: LaneAudit::Selected,
         only: None,
         session: None,
+        salvage: false,
     };
     let mut found = Collected::default();
     let summary = verify::run(&options, lineup, &mut found).expect("it runs");

@@ -138,7 +138,9 @@ fn kind(write: &str) -> String {
 
 /// Whether a usage row has what makes it one; what the usage says, concerns no fork.
 fn has_usage(row: &Object<'_>) -> bool {
-    row.raw("usage").is_some_and(|usage| usage.starts_with('{'))
+    let is_entry = row.raw("entryId").is_none() || row.text_or_null("entryId").is_ok();
+    let is_told = matches!(row.raw("adjustment"), Some("true" | "false"));
+    is_entry && is_told && row.raw("usage").is_some_and(|usage| usage.starts_with('{'))
 }
 
 /// What stands before a write.
