@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use forkline_gate::fixtures::{bytes, damaged, files, fixture, fixtures};
 use forkline_gate::plain::{jsonl, sqlite};
 use forkline_gate::verify::Snapshot;
+use forkline_model::TypeName;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -310,7 +311,7 @@ fn damaged_files_are_refused_whole_or_salvaged_when_asked() {
         let made = out.lines().find_map(|line| line.strip_prefix("path     ")).expect("a path");
         let made = jsonl::read(&bytes(Path::new(made))).expect("a sound fork").state;
         let told = made.entries().values().next_back().and_then(|entry| entry.custom_type.clone());
-        assert_eq!(told.as_ref().map(|name| name.as_str()), Some("forkline.salvage"));
+        assert_eq!(told.as_ref().map(TypeName::as_str), Some("forkline.salvage"));
         let json = forkline(&[&tree[..], &["--salvage", "--json"]].concat());
         let report: Value = serde_json::from_str(stdout(&json)).expect("an object");
         assert_eq!(report["salvage"]["findings"].as_array().map(Vec::len), Some(1), "{report}");

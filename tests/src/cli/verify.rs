@@ -37,6 +37,7 @@ Exit status: 0 all holds, 1 a difference or a corrupt file, 2 wrong call or I/O 
 /// Fork real sessions in every way, through every engine, and hold each fork against the model
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Arguments {
     /// Session files, SQLite containers, or folders that hold some
     #[arg(required = true, value_name = "PATH")]

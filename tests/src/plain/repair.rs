@@ -103,14 +103,15 @@ fn commits(header: &[u8], line: &[u8], mut last_seq: u64) -> Option<Vec<Vec<(Str
         let commit = commit.ok()?.get();
         let alone = [header, commit.as_bytes(), b""].join(&b'\n');
         match jsonl::read(&alone) {
-            Ok(_) => {}
             // What it names may be in another line.
-            Err(Damage { concerns: Concerns::OpenAndSomeForks { fork_line: None }, .. }) => {}
+            Ok(_)
+            | Err(Damage { concerns: Concerns::OpenAndSomeForks { fork_line: None }, .. }) => {}
             Err(_) => return None,
         }
-        let writes: Vec<&RawValue> = match commit.starts_with('[') {
-            true => serde_json::from_str(commit).ok()?,
-            false => vec![serde_json::from_str(commit).ok()?],
+        let writes: Vec<&RawValue> = if commit.starts_with('[') {
+            serde_json::from_str(commit).ok()?
+        } else {
+            vec![serde_json::from_str(commit).ok()?]
         };
         let mut taken = Vec::new();
         for write in writes {
@@ -130,7 +131,7 @@ fn commits(header: &[u8], line: &[u8], mut last_seq: u64) -> Option<Vec<Vec<(Str
 
 fn kind(write: &str) -> String {
     Object::parse(write)
-        .and_then(|write| Ok(write.text("kind")))
+        .map(|write| write.text("kind"))
         .ok()
         .and_then(Result::ok)
         .unwrap_or_default()

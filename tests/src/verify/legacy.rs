@@ -58,10 +58,9 @@ pub(super) fn format(bytes: &[u8]) -> &'static str {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let members = str::from_utf8(line).ok().and_then(Members::parse).unwrap_or_default();
     match members.raw("version").map(str::parse::<f64>) {
-        None => "legacy v1",
+        None | Some(Ok(1.0)) => "legacy v1",
         Some(Ok(2.0)) => "legacy v2",
         Some(Ok(3.0)) => "legacy v3",
-        Some(Ok(1.0)) => "legacy v1",
         Some(_) => "legacy",
     }
 }

@@ -257,10 +257,10 @@ impl Run<'_> {
     fn legacy(&self, content: &[u8]) -> Result<Row, Failed> {
         let (path, format) = (&self.file.path, legacy::format(content));
         let import = |mode| legacy::import(content, path, mode);
-        let (own, named) = (EngineKind::Jsonl, |imported: &Imported| imported.state.clone());
+        let (own, state_of) = (EngineKind::Jsonl, |found: &Imported| found.state.clone());
         let refusal = match import(Mode::Refuse) {
             Ok(imported) => {
-                let state = named(&imported);
+                let state = state_of(&imported);
                 let imported = Some(imported);
                 return self.sound(Subject { imported, ..Subject::new(own, format, state) });
             }
@@ -272,7 +272,7 @@ impl Run<'_> {
         let disagreements = legacy::disagreements(&self.setting(&cx), path, metadata, &refusal)?;
         match import(Mode::Salvage) {
             Ok(imported) if self.options.salvage && disagreements.is_empty() => {
-                let (state, salvage) = (named(&imported), Some(Salvage::of_legacy(&imported)));
+                let (state, salvage) = (state_of(&imported), Some(Salvage::of_legacy(&imported)));
                 let imported = Some(imported);
                 self.sound(Subject { imported, salvage, ..Subject::new(own, format, state) })
             }
@@ -365,6 +365,7 @@ impl Run<'_> {
         let mut checks = Checks::new(setting, &targets, &self.file.path);
         checks.only = self.options.only.as_deref();
         checks.session = named;
+        checks.salvages = origin.salvage.is_some();
         checks.hold_open(&origin);
         checks.run(&origin);
         for engine in &engines {

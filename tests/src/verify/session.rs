@@ -36,6 +36,8 @@ pub(super) struct Checks<'a> {
     /// For the commands that reproduce.
     pub(super) path: &'a Path,
     pub(super) session: Option<&'a str>,
+    /// Whether forks are salvages.
+    pub(super) salvages: bool,
     pub(super) findings: Findings,
     serial: u64,
 }
@@ -43,7 +45,16 @@ pub(super) struct Checks<'a> {
 impl<'a> Checks<'a> {
     pub(super) fn new(setting: Setting<'a>, targets: &'a [&'a Engine], path: &'a Path) -> Self {
         let findings = Findings::default();
-        Self { setting, targets, only: None, path, session: None, findings, serial: 0 }
+        Self {
+            setting,
+            targets,
+            only: None,
+            path,
+            session: None,
+            salvages: false,
+            findings,
+            serial: 0,
+        }
     }
 
     /// All checks of one session.
@@ -137,6 +148,9 @@ impl<'a> Checks<'a> {
 
     fn differs(&mut self, what: String, lines: Vec<String>, which: Option<(&str, &str)>) {
         let mut command = command(self.path, self.session);
+        if self.salvages {
+            command.push_str(" --salvage");
+        }
         if let Some((label, engines)) = which {
             command.push_str(" --only ");
             command.push_str(&shell_word(label));
