@@ -23,6 +23,16 @@ pub fn damaged() -> PathBuf {
     if beside.is_dir() { beside } else { Path::new(env!("CARGO_MANIFEST_DIR")).join("damaged") }
 }
 
+/// One file of the fixtures. What is damaged among those that ship, stands in a folder of its own.
+pub fn fixture(path: &str) -> PathBuf {
+    let sound = fixtures().join(path);
+    if sound.exists() {
+        sound
+    } else {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("damaged").join(path)
+    }
+}
+
 /// The files of a folder whose names end so, sorted; at least one, or the test fails.
 pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let listing = fs::read_dir(folder)

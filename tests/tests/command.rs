@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use forkline_gate::fixtures::{bytes, damaged, files, fixtures};
+use forkline_gate::fixtures::{bytes, damaged, files, fixture, fixtures};
 use forkline_gate::plain::{jsonl, sqlite};
 use forkline_gate::verify::Snapshot;
+use forkline_model::TypeName;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -34,6 +35,18 @@ fn copy(name: &str) -> (TempDir, PathBuf) {
     let path = folder.path().join(Path::new(name).file_name().expect("a name"));
     fs::write(&path, bytes(&fixtures().join("pi-0.87.1").join(name))).expect("written");
     (folder, path)
+}
+
+/// The same for any fixture that ships with the project.
+fn copy_of(path: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = match path.strip_prefix("damaged/") {
+        Some(_) => Path::new(env!("CARGO_MANIFEST_DIR")).join(path),
+        None => fixture(path),
+    };
+    let copy = folder.path().join(file.file_name().expect("a name"));
+    fs::write(&copy, bytes(&file)).expect("written");
+    (folder, copy)
 }
 
 fn text(path: &Path) -> &str {
@@ -219,4 +232,122 @@ fn a_refused_fork_says_what_to_do_and_leaves_nothing() {
         assert!(stderr(&output).contains("--scope tree"), "{}", stderr(&output));
     }
     assert_eq!(fs::read_dir(into.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn verify_takes_legacy_files_and_says_what_was_imported() {
+    let (folder, session) = copy_of("pi-v3/every-record-type.jsonl");
+    let before = Snapshot::take(&session).expect("looked");
+    let output = forkline(&["verify", text(&session), "--json", "--engines", "jsonl,sqlite"]);
+    check_status(&output, 0);
+    let row: Value = stdout(&output)
+        .lines()
+        .next()
+        .map(serde_json::from_str)
+        .expect("a row")
+        .expect("an object");
+    assert_eq!((&row["format"], &row["result"]), (&"legacy v3".into(), &"holds".into()), "{row}");
+    let records = bytes(&session).split(|&byte| byte == b'\n').count() - 2;
+    assert_eq!(row["records"], records, "{row}");
+    assert!(row["forks"].as_u64().is_some_and(|forks| forks > 20), "{row}");
+    assert_eq!(before.changes().expect("looked"), Vec::<String>::new());
+    drop(folder);
+}
+
+#[test]
+fn fork_of_a_legacy_file_takes_the_ids_in_it() {
+    let (_folder, session) = copy_of("real/v3-zig-small.jsonl");
+    let records = String::from_utf8(bytes(&session)).expect("text");
+    let records: Vec<Value> =
+        records.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    let message = records.iter().find(|record| record["type"] == "message").expect("one");
+    let id = message["id"].as_str().expect("an id");
+    let into = tempfile::tempdir().expect("a temporary folder");
+    let place = format!("sqlite:{}", into.path().display());
+    let lane = ["--scope", "branch", "--branch", "main", "--into", &place, "--json"];
+    let fork = [&["fork", text(&session)][..], &lane].concat();
+    let output = forkline(&[&fork[..], &["--entry", id]].concat());
+    check_status(&output, 0);
+    let report: Value = serde_json::from_str(stdout(&output)).expect("an object");
+    assert_eq!(report["entries"], 1, "{report}");
+    let container = Path::new(report["path"].as_str().expect("a path"));
+    let held = sqlite::read(container, into.path()).expect("a container");
+    let state = &held[0].content.as_ref().expect("sound").state;
+    let made = &state.entries().values().next().expect("one").id;
+    assert_ne!(made.as_str(), id, "the fork has ids of its own");
+
+    let unstable = forkline(&[&fork[..], &["--entry", made.as_str()]].concat());
+    check_status(&unstable, 2);
+    assert!(stderr(&unstable).contains("not on"), "{}", stderr(&unstable));
+}
+
+#[test]
+fn damaged_files_are_refused_whole_or_salvaged_when_asked() {
+    let (_folder, legacy) = copy_of("damaged/real/v1-pi-mono-glued-line-6.jsonl");
+    let (_other, current) = copy_of("damaged/null-line.jsonl");
+    for (path, refusal, salvaged, finding) in [
+        (&legacy, "line 6: is not one JSON object", "salvaged 10 of 10 records", "line 6 split: "),
+        (&current, "line 3: ", "salvaged 7 of 8 records", "line 3 skipped: "),
+    ] {
+        let before = Snapshot::take(path).expect("looked");
+        let refused = forkline(&["verify", text(path), "--quiet"]);
+        check_status(&refused, 1);
+        let expected = format!("corrupt: {} {refusal}", path.display());
+        assert!(stdout(&refused).starts_with(&expected), "{}", stdout(&refused));
+        let held = forkline(&["verify", text(path), "--salvage", "--engines", "memory,jsonl"]);
+        check_status(&held, 0);
+        for part in [salvaged, finding, "1 sessions, ", " 0 differences, 0 corrupt"] {
+            assert!(stdout(&held).contains(part), "{part}: {}", stdout(&held));
+        }
+
+        let into = tempfile::tempdir().expect("a temporary folder");
+        let place = format!("jsonl:{}", into.path().display());
+        let tree = ["fork", text(path), "--scope", "tree", "--into", &place];
+        check_status(&forkline(&tree), 2);
+        let forked = forkline(&[&tree[..], &["--salvage"]].concat());
+        check_status(&forked, 0);
+        let out = stdout(&forked);
+        assert!(out.contains(salvaged) && out.contains(finding), "{out}");
+        let made = out.lines().find_map(|line| line.strip_prefix("path     ")).expect("a path");
+        let made = jsonl::read(&bytes(Path::new(made))).expect("a sound fork").state;
+        let told = made.entries().values().next_back().and_then(|entry| entry.custom_type.clone());
+        assert_eq!(told.as_ref().map(TypeName::as_str), Some("forkline.salvage"));
+        let json = forkline(&[&tree[..], &["--salvage", "--json"]].concat());
+        let report: Value = serde_json::from_str(stdout(&json)).expect("an object");
+        assert_eq!(report["salvage"]["findings"].as_array().map(Vec::len), Some(1), "{report}");
+        assert_eq!(before.changes().expect("looked"), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn all_damaged_files_that_have_a_header_are_salvaged_as_the_plain_readers_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("damaged");
+    let json = ["--salvage", "--json", "--engines", "memory"];
+    let output = forkline(&[&["verify", text(&folder)][..], &json].concat());
+    // What is wrong with a header cannot be salvaged.
+    check_status(&output, 1);
+    let rows = stdout(&output).lines().map(|line| serde_json::from_str(line).expect("an object"));
+    let (mut salvaged, mut corrupt) = (0, 0);
+    for row in rows.filter(|row: &Value| row["type"] == "session") {
+        assert_ne!(row["result"], "differs", "{row}");
+        salvaged += u32::from(row["result"] == "salvaged");
+        if row["result"] == "corrupt" {
+            assert_eq!(row["line"], 1, "{row}");
+            corrupt += 1;
+        }
+    }
+    assert!(salvaged >= 40 && corrupt >= 10, "{salvaged} salvaged, {corrupt} corrupt");
+}
+
+#[test]
+fn a_closed_pipe_ends_a_command_without_a_word() {
+    let (_folder, session) = copy("one-branch.jsonl");
+    for arguments in [&["self-test", "--list"][..], &["verify", text(&session)]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut run = Command::new(env!("CARGO_BIN_EXE_forkline"));
+        let output = run.args(arguments).stdout(writer).output().expect("the command can be run");
+        check_status(&output, 2);
+        assert_eq!(stderr(&output), "");
+    }
 }

@@ -64,6 +64,7 @@ fn check(side_files: &[&str]) {
         lane_audit: LaneAudit::Selected,
         only: None,
         session: None,
+        salvage: false,
     };
     let summary = verify::run(&options, &Ours, &mut Quiet).expect("it runs");
     assert!(summary.holds() && summary.sessions == 1, "{summary:?}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use forkline_gate::fixtures::fixtures;
+use forkline_gate::fixtures::{fixture, fixtures};
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
 use forkline_gate::plain_legacy::{Imported, Members, Mode, Outside, Refusal, import};
 use forkline_model::diff::{Compare, JsonEquality, diff};
@@ -271,10 +271,9 @@ fn a_salvage_takes_every_whole_record() {
 /// What versions 1 and 2 are, said by the file that a later release made of one.
 #[test]
 fn version_1_equals_the_file_that_its_migration_left() {
-    let folder = fixtures().join("real");
     let number = |path: &str| {
         let mut mint = |order: usize, _: Millis, _: Option<&str>| format!("n{order}");
-        let bytes = fs::read(folder.join(path)).unwrap();
+        let bytes = fs::read(fixture(&format!("real/{path}"))).unwrap();
         let outside = &mut Outside { mint: &mut mint, parent: &|_| None };
         // Line 8 of the version 1 file is no JSON; the migration left it out.
         import(&bytes, Mode::Salvage, outside).unwrap()

@@ -159,12 +159,26 @@ fn differences(lineup: &dyn Lineup) -> Vec<Difference> {
     let odd = text.replacen("{\"kind\":\"entry\",", "{ \"kind\":\"entry\",", 1);
     assert_ne!(odd, text);
     fs::write(&path, odd).expect("written");
+    differences_in(path, lineup)
+}
+
+/// Verifies a copy of a legacy session with a lane.
+fn differences_in_legacy(lineup: &dyn Lineup) -> Vec<Difference> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path: PathBuf = folder.path().join("a.jsonl");
+    let source = fixtures().join("pi-v3/every-record-type.jsonl");
+    fs::write(&path, fs::read(source).expect("a fixture")).expect("written");
+    differences_in(path, lineup)
+}
+
+fn differences_in(path: PathBuf, lineup: &dyn Lineup) -> Vec<Difference> {
     let options = Options {
         paths: vec![path],
         engines: EngineKind::ALL.to_vec(),
         lane_audit: LaneAudit::Selected,
         only: None,
         session: None,
+        salvage: false,
     };
     let mut found = Collected::default();
     let summary = verify::run(&options, lineup, &mut found).expect("it runs");
@@ -174,7 +188,10 @@ fn differences(lineup: &dyn Lineup) -> Vec<Difference> {
 }
 
 fn check_finds(bug: Bug, expected: &str) {
-    let found = differences(&Planted(bug));
+    check_named(bug, &differences(&Planted(bug)), expected);
+}
+
+fn check_named(bug: Bug, found: &[Difference], expected: &str) {
     let named = found.iter().find(|difference| difference.what.contains(expected));
     let named = named.unwrap_or_else(|| panic!("{bug:?}: no {expected:?} in {found:#?}"));
     assert!(named.command.starts_with("forkline verify "), "{}", named.command);
@@ -183,6 +200,7 @@ fn check_finds(bug: Bug, expected: &str) {
 #[test]
 fn nothing_is_found_where_nothing_is_wrong() {
     assert_eq!(differences(&Ours), Vec::new());
+    assert_eq!(differences_in_legacy(&Ours), Vec::new());
 }
 
 #[test]
@@ -210,4 +228,16 @@ fn a_touched_source_is_found() {
 #[test]
 fn a_fork_that_should_be_refused_is_found() {
     check_finds(Bug::ForksUnknownBranches, "the engine makes a fork that the model refuses");
+}
+
+#[test]
+fn bugs_in_the_import_of_a_legacy_file_are_found() {
+    for (bug, expected) in [
+        (Bug::LosesTheLastRow, "tree, jsonl into sqlite: the fork's rows"),
+        (Bug::NextSeqTooHigh, "tree, jsonl into jsonl: the fork's file"),
+        (Bug::TouchesItsSource, "the source changed"),
+        (Bug::ForksUnknownBranches, "the engine makes a fork that the model refuses"),
+    ] {
+        check_named(bug, &differences_in_legacy(&Planted(bug)), expected);
+    }
 }

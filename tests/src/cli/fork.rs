@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use forkline_engines::jsonl::{SalvageReport, Salvaged};
 use forkline_engines::{
     Context, Error, Forked, JsonlRepo, Repo, RepoOptions, SqliteRepo, transfer,
 };
@@ -13,8 +14,9 @@ use forkline_model::{BranchName, EntryId, ErrorKind, ForkOptions, Result, Sessio
 use serde_json::json;
 
 use super::progress::ForkBar;
-use super::source::{self, Source};
-use super::{HOLDS, bytes_for_people, trouble};
+use super::source::{self, Reader, Source};
+use super::{HOLDS, bytes_for_people, table, trouble};
+use crate::verify::Found;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +28,10 @@ Examples:
       one session of a shared container; JSONL needs a working directory, containers have none
   forkline fork a.jsonl --scope tree --into sqlite-shared:all.sqlite
       into a container with others
+  forkline fork broken.jsonl --scope tree --into jsonl:sessions --salvage
+      what is readable of a damaged file; the fork has an entry `forkline.salvage` that says so
+
+Legacy sessions (versions 1 to 3) are sources too; --entry then takes the ids in the file.
 
 The source is only read; it may be open elsewhere. The fork appears whole or not at all.
 
@@ -62,6 +68,9 @@ pub(super) struct Arguments {
     /// Which session, where the source holds several
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Take what is readable of a damaged JSONL file, and say what is not
+    #[arg(long)]
+    salvage: bool,
     /// One JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -131,13 +140,24 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
     };
     let repo_options = RepoOptions { cwd: arguments.cwd.clone(), ..RepoOptions::default() };
     let began = Instant::now();
-    let forked = place.open(repo_options).and_then(|into| {
-        transfer::fork_unopened(&*source.repo, &source.reference, &*into, &options, &cx)
-    });
+    let from = &source.reference;
+    let forked = match (&source.repo, arguments.salvage) {
+        (Reader::Sqlite(_), true) => {
+            return trouble("--salvage is for JSONL files: a container is sound or no source", "");
+        }
+        (Reader::Jsonl(repo), true) => place.open(repo_options).and_then(|into| {
+            let Salvaged { forked, report } = repo.salvage(from, &*into, &options, &cx)?;
+            Ok((forked, Some(report)))
+        }),
+        (repo, false) => place.open(repo_options).and_then(|into| {
+            Ok((transfer::fork_unopened(repo.repo(), from, &*into, &options, &cx)?, None))
+        }),
+    };
     bar.finish();
     match forked {
-        Ok(forked) => {
-            print(&forked, &source, began.elapsed().as_secs_f64(), arguments.json);
+        Ok((forked, report)) => {
+            let seconds = began.elapsed().as_secs_f64();
+            print(&forked, &source, report.as_ref(), seconds, arguments.json);
             HOLDS
         }
         Err(error) => trouble(error.chain(), advice(&error)),
@@ -161,12 +181,18 @@ fn fork_options(arguments: &Arguments) -> Result<ForkOptions> {
     Ok(options)
 }
 
-fn print(forked: &Forked, source: &Source, seconds: f64, as_json: bool) {
+fn print(
+    forked: &Forked,
+    source: &Source,
+    salvaged: Option<&SalvageReport>,
+    seconds: f64,
+    as_json: bool,
+) {
     let copied = forked.copied;
     let id = forked.reference.metadata.id.as_str();
     let path = forked.reference.path().unwrap_or(Path::new(""));
     if as_json {
-        let report = json!({
+        let mut report = json!({
             "id": id,
             "path": path,
             "parentSessionId": source.reference.metadata.id,
@@ -178,6 +204,14 @@ fn print(forked: &Forked, source: &Source, seconds: f64, as_json: bool) {
             "sourceBytes": source.bytes,
             "seconds": seconds,
         });
+        if let Some(salvaged) = salvaged {
+            report["salvage"] = json!({
+                "taken": salvaged.taken,
+                "skipped": salvaged.lines_skipped(),
+                "findings": Found::all(salvaged),
+                "more": salvaged.more,
+            });
+        }
         println!("{report}");
         return;
     }
@@ -188,6 +222,13 @@ fn print(forked: &Forked, source: &Source, seconds: f64, as_json: bool) {
         copied.entries, copied.messages, copied.values, copied.elements, forked.next_seq
     );
     println!("source   {} in {seconds:.3} s", bytes_for_people(source.bytes));
+    if let Some(salvaged) = salvaged {
+        let (taken, skipped) = (salvaged.taken, salvaged.lines_skipped());
+        println!("{}", table::salvaged(taken, skipped, salvaged.more));
+        for line in table::findings_for_people(&Found::all(salvaged), salvaged.more) {
+            println!("{line}");
+        }
+    }
 }
 
 /// What a person can do about a refusal.
@@ -203,7 +244,9 @@ fn advice(error: &Error) -> &'static str {
         ErrorKind::UnknownReserved => {
             "a program newer than this one wrote it: fork with that program, or let it finish"
         }
-        ErrorKind::CorruptSource => "nothing was written: forkline verify SRC says more",
+        ErrorKind::CorruptSource => {
+            "nothing was written: forkline verify SRC says more, --salvage takes what is readable"
+        }
         ErrorKind::InvalidPayload => "a JSONL session needs a working directory: give --cwd DIR",
         ErrorKind::Busy => "try again when the other program is done",
         ErrorKind::DurabilityUncertain => {

@@ -3,6 +3,7 @@
 //! Exit status: 0, all holds; 1, a violation or a corrupt file was found; 2, the call was wrong
 //! or the system refused.
 
+mod closed_pipe;
 mod fork;
 mod gate;
 mod progress;
@@ -50,15 +51,19 @@ enum Command {
 /// Runs the command of this process's arguments.
 pub fn main() -> ExitCode {
     // Wrong arguments end here, with status 2.
-    let status = match Arguments::parse().command {
-        Command::Verify(arguments) => verify::run(&arguments),
-        Command::Fork(arguments) => fork::run(&arguments),
-        Command::Gate(arguments) => gate::run(&arguments),
-        Command::Replay(arguments) => replay::run(&arguments),
-        Command::Serve(arguments) => serve::run(&arguments),
-        Command::SelfTest(arguments) => self_test::run(&arguments),
-    };
-    ExitCode::from(status)
+    let command = Arguments::parse().command;
+    ExitCode::from(closed_pipe::quietly(|| run(&command)).unwrap_or(TROUBLE))
+}
+
+fn run(command: &Command) -> u8 {
+    match command {
+        Command::Verify(arguments) => verify::run(arguments),
+        Command::Fork(arguments) => fork::run(arguments),
+        Command::Gate(arguments) => gate::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::SelfTest(arguments) => self_test::run(arguments),
+    }
 }
 
 /// Says what went wrong, and gives the status for it.

@@ -11,18 +11,34 @@ use forkline_model::SessionId;
 use tempfile::TempDir;
 
 use crate::plain::{Damage, jsonl};
-use crate::verify::{NoSource, SourceKind, sniff};
+use crate::plain_legacy::Refusal;
+use crate::verify::{NoSource, SourceKind, legacy_metadata, sniff};
 
 /// The longest header that is read.
 const HEADER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A session, and a repository that reads it.
 pub(super) struct Source {
-    pub(super) repo: Box<dyn Repo>,
+    pub(super) repo: Reader,
     pub(super) reference: SessionRef,
     pub(super) bytes: u64,
     /// Where the repository may leave what it needs: never beside the source.
     _folder: TempDir,
+}
+
+/// The repository.
+pub(super) enum Reader {
+    Jsonl(JsonlRepo),
+    Sqlite(SqliteRepo),
+}
+
+impl Reader {
+    pub(super) fn repo(&self) -> &dyn Repo {
+        match self {
+            Self::Jsonl(repo) => repo,
+            Self::Sqlite(repo) => repo,
+        }
+    }
 }
 
 /// Why there is none.
@@ -34,8 +50,8 @@ pub(super) enum NoSession {
     Io { path: PathBuf, source: std::io::Error },
     #[error("corrupt source {}, {damage}", path.display())]
     Corrupt { path: PathBuf, damage: Damage },
-    #[error("{} is a legacy session (version 1 to 3), which is not read yet", .0.display())]
-    Legacy(PathBuf),
+    #[error("corrupt source {}, line 1: {reason}", path.display())]
+    Header { path: PathBuf, reason: String },
     #[error("{}", .0.chain())]
     Engine(#[from] Error),
     #[error("{} holds no session {}", path.display(), wanted.as_deref().unwrap_or("at all"))]
@@ -51,16 +67,16 @@ pub(super) fn find(path: &Path, session: Option<&str>) -> Result<Source, NoSessi
     let bytes = std::fs::metadata(path).map_err(io)?.len();
     let folder = tempfile::tempdir().map_err(io)?;
     let absent = || NoSession::Absent { path: path.to_owned(), wanted: session.map(str::to_owned) };
-    let (repo, reference): (Box<dyn Repo>, _) = match sniff(path)? {
+    let (repo, reference) = match sniff(path)? {
         None => return Err(NoSource::NoSession(path.to_owned()).into()),
-        Some(SourceKind::Legacy) => return Err(NoSession::Legacy(path.to_owned())),
-        Some(SourceKind::Jsonl) => {
-            let reference = jsonl_reference(path)?;
+        Some(kind @ (SourceKind::Jsonl | SourceKind::Legacy)) => {
+            let reference = jsonl_reference(path, kind)?;
             let is_wanted = |wanted| wanted == reference.metadata.id.as_str();
             if !session.is_none_or(is_wanted) {
                 return Err(absent());
             }
-            (Box::new(JsonlRepo::with(folder.path(), RepoOptions::default())?), reference)
+            let repo = JsonlRepo::with(folder.path(), RepoOptions::default())?;
+            (Reader::Jsonl(repo), reference)
         }
         Some(SourceKind::Sqlite) => {
             let wanted = session.map(SessionId::new).transpose().map_err(Error::from)?;
@@ -70,20 +86,31 @@ pub(super) fn find(path: &Path, session: Option<&str>) -> Result<Source, NoSessi
                 return Err(NoSession::Several { path: path.to_owned(), ids: ids.collect() });
             }
             let repo = SqliteRepo::per_file_with(folder.path(), RepoOptions::default())?;
-            (Box::new(repo), found.pop().ok_or_else(absent)?)
+            (Reader::Sqlite(repo), found.pop().ok_or_else(absent)?)
         }
     };
     Ok(Source { repo, reference, bytes, _folder: folder })
 }
 
-fn jsonl_reference(path: &Path) -> Result<SessionRef, NoSession> {
+fn jsonl_reference(path: &Path, kind: SourceKind) -> Result<SessionRef, NoSession> {
     let io = |source| NoSession::Io { path: path.to_owned(), source };
     let mut line = Vec::new();
     let file = File::open(path).map_err(io)?;
     BufReader::new(file.take(HEADER_BYTES_MAX)).read_until(b'\n', &mut line).map_err(io)?;
+    let location = Location::File(path.to_owned());
+    if kind == SourceKind::Legacy {
+        let metadata = legacy_metadata(&line, path).map_err(|refusal| {
+            let reason = match refusal {
+                Refusal::Version(found) => format!("version {found} is not 1, 2 or 3"),
+                Refusal::Header(reason) => format!("no header: {reason}"),
+                Refusal::Damaged(_) => "no header".to_owned(),
+            };
+            NoSession::Header { path: path.to_owned(), reason }
+        })?;
+        return Ok(SessionRef { metadata, location });
+    }
     let line = line.strip_suffix(b"\n").unwrap_or(&line);
     let header = jsonl::read_header(line)
         .map_err(|damage| NoSession::Corrupt { path: path.to_owned(), damage })?;
-    let location = Location::File(path.to_owned());
     Ok(SessionRef { metadata: header.metadata, location })
 }

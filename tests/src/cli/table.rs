@@ -3,7 +3,7 @@
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 
 use super::bytes_for_people;
-use crate::verify::{Outcome, Row, Summary};
+use crate::verify::{Found, Outcome, Row, Summary};
 
 /// All rows as a table.
 pub(super) fn table(rows: &[Row]) -> Table {
@@ -35,13 +35,19 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::new(number(row.entries)),
         Cell::new(number(row.branches)),
         Cell::new(number(row.forks)),
-        result(&row.outcome),
+        result(row),
     ]
 }
 
-fn result(outcome: &Outcome) -> Cell {
-    match outcome {
-        Outcome::Holds => Cell::new("holds").fg(Color::Green),
+fn result(row: &Row) -> Cell {
+    match &row.outcome {
+        Outcome::Holds => {
+            let imported = row.records.map(|records| format!("holds, {records} records imported"));
+            Cell::new(imported.as_deref().unwrap_or("holds")).fg(Color::Green)
+        }
+        Outcome::Salvaged { taken, skipped, more, .. } => {
+            Cell::new(salvaged(*taken, *skipped, *more)).fg(Color::Yellow)
+        }
         Outcome::Corrupt { line: Some(line), .. } => {
             Cell::new(format!("corrupt, line {line}")).fg(Color::Red)
         }
@@ -66,6 +72,11 @@ fn name(row: &Row) -> String {
 pub(super) fn remarks(row: &Row) -> Vec<String> {
     match &row.outcome {
         Outcome::Holds => Vec::new(),
+        Outcome::Salvaged { findings, more, .. } => {
+            let mut lines = vec![format!("salvaged: {}", name(row))];
+            lines.extend(findings_for_people(findings, *more));
+            lines
+        }
         Outcome::Corrupt { line: Some(line), reason } => {
             vec![format!("corrupt: {} line {line}: {reason}", name(row))]
         }
@@ -83,6 +94,22 @@ pub(super) fn remarks(row: &Row) -> Vec<String> {
             lines
         }
     }
+}
+
+/// How much was taken; a line of which something is left out counts as one record.
+pub(super) fn salvaged(taken: u64, skipped: u64, more: u64) -> String {
+    let at_least = if more > 0 { "at least " } else { "" };
+    format!("salvaged {taken} of {at_least}{} records", taken + skipped)
+}
+
+/// The findings of a salvage, a line each.
+pub(super) fn findings_for_people(findings: &[Found], more: u64) -> Vec<String> {
+    let line = |found: &Found| format!("    line {} {}: {}", found.line, found.repair, found.what);
+    let mut lines: Vec<String> = findings.iter().map(line).collect();
+    if more > 0 {
+        lines.push(format!("    and {more} more"));
+    }
+    lines
 }
 
 /// The last line of a run.

@@ -19,6 +19,8 @@ Examples:
       these files
   forkline verify --engines jsonl,sqlite --json sessions
       forks into two engines only, a JSON object per session on stdout
+  forkline verify --salvage broken.jsonl
+      what is readable of a damaged file: how much, what was done about the rest, and that it holds
 
 What it does: forks every session in every legal way (the tree; each complete lane at its tip,
 before its tip, at and before a mid entry and its root), from its own engine into every engine
@@ -35,6 +37,7 @@ Exit status: 0 all holds, 1 a difference or a corrupt file, 2 wrong call or I/O 
 /// Fork real sessions in every way, through every engine, and hold each fork against the model
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct Arguments {
     /// Session files, SQLite containers, or folders that hold some
     #[arg(required = true, value_name = "PATH")]
@@ -56,6 +59,9 @@ pub(super) struct Arguments {
     /// Let a partial lane or a tip without entry reject a tree fork (contract 3.5)
     #[arg(long)]
     strict: bool,
+    /// Fork what is readable of damaged JSONL files, and hold that
+    #[arg(long)]
+    salvage: bool,
     /// One JSON object per line: sessions, then a summary
     #[arg(long)]
     json: bool,
@@ -71,6 +77,7 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
         lane_audit: if arguments.strict { LaneAudit::Strict } else { LaneAudit::Selected },
         only: arguments.only.clone(),
         session: arguments.session.clone(),
+        salvage: arguments.salvage,
     };
     let bar = progress::bar(0, "{bar:30} {bytes}/{total_bytes} {wide_msg}");
     let mut watch = Screen { bar, json: arguments.json, rows: Vec::new(), sizes: Vec::new() };

@@ -14,6 +14,7 @@ pub mod jsonl;
 pub mod layout;
 mod object;
 pub mod peer;
+pub mod repair;
 pub mod sqlite;
 
 use forkline_model::ErrorKind;

@@ -1,8 +1,12 @@
 //! The forks of one session that are checked: every legal way, and some that must be refused.
 
+use std::collections::BTreeMap;
+
 use forkline_model::lanes::lanes;
 use forkline_model::policy::LaneShape;
-use forkline_model::{BranchName, EntryId, ForkOptions, State};
+use forkline_model::{BranchName, EntryId, ForkOptions, Position, Scope, State};
+
+use crate::plain_legacy::Imported;
 
 /// One fork to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +64,32 @@ pub(super) fn few(cases: &[Case]) -> Vec<Case> {
     let mut few: Vec<Case> = cases.iter().take(1).cloned().collect();
     few.extend(cases.iter().find(before).or_else(|| cases.get(1)).cloned());
     few
+}
+
+/// The same for a legacy session: entries are named by the ids in the file where they have one.
+/// Then a lane at an id that only this import minted, which must be refused (formats §2).
+pub(super) fn legacy_cases(imported: &Imported) -> Vec<Case> {
+    let legacy: BTreeMap<&EntryId, &String> =
+        imported.ids.iter().map(|(legacy, id)| (id, legacy)).collect();
+    let main = BranchName::new("main").expect("a valid name");
+    let mut cases = cases(&imported.state);
+    let has_lane = cases.iter().any(|case| *case == Case::before_tip(&main));
+    for case in &mut cases {
+        let Scope::Branch { branch, entry: Some(entry), position } = &case.options.scope else {
+            continue;
+        };
+        let known = legacy.get(entry).and_then(|legacy| EntryId::new(legacy.as_str()).ok());
+        let Some(known) = known else { continue };
+        *case = match position {
+            Position::At => Case::at(branch, &known),
+            Position::Before => Case::before(branch, &known),
+        };
+    }
+    let minted = imported.state.entries().values().next().map(|entry| &entry.id);
+    let minted = minted.filter(|id| has_lane && !imported.ids.contains_key(id.as_str()));
+    let unstable = minted.map(|id| Case::at(&main, id));
+    cases.extend(unstable.filter(|unstable| !cases.contains(unstable)));
+    cases
 }
 
 fn along(state: &State, branch: &BranchName) -> Vec<Case> {

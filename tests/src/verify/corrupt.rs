@@ -20,14 +20,7 @@ pub(super) fn disagreements(
     metadata: Option<Metadata>,
     damage: &Damage,
 ) -> Result<Vec<String>> {
-    // An engine that would accept a file without a header would have to make up an id as well.
-    let metadata = metadata.unwrap_or_else(|| Metadata {
-        id: SessionId::new("without-header").expect("a valid id"),
-        created_at: Millis::EPOCH,
-        cwd: Some("/".to_owned()),
-        parent_session_id: None,
-        legacy_parent_session_path: None,
-    });
+    let metadata = metadata.unwrap_or_else(without_header);
     let mut found = Vec::new();
     let opened = open_copy(setting, path, &metadata, EngineKind::Jsonl).map(|_| ());
     check(&mut found, "open", opened, &[damage.line], Need::Refusal);
@@ -49,6 +42,17 @@ pub(super) fn disagreements(
     };
     check(&mut found, "a tree fork", forked.map(|_| ()), &lines, need);
     Ok(found)
+}
+
+/// What an engine would have to make up that accepts a file without a header.
+pub(super) fn without_header() -> Metadata {
+    Metadata {
+        id: SessionId::new("without-header").expect("a valid id"),
+        created_at: Millis::EPOCH,
+        cwd: Some("/".to_owned()),
+        parent_session_id: None,
+        legacy_parent_session_path: None,
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

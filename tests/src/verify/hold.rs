@@ -5,14 +5,17 @@ use std::fs;
 use std::path::Path;
 
 use forkline_engines::fork::Copied;
+use forkline_engines::jsonl::{SalvageReport, Salvaged};
 use forkline_engines::{Context, Forked, Result, SessionRef, transfer};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::policy::{BRANCH_TIP, LANE_STATE};
-use forkline_model::{Birth, LaneAudit, Millis, Seq, SessionId, State};
+use forkline_model::{Birth, ForkOptions, LaneAudit, Millis, Seq, SessionId, State};
 
 use super::cases::Case;
+use super::salvage::{self, Salvage};
 use crate::lineup::{Engine, EngineKind, Lineup, state_of};
 use crate::plain::{jsonl, layout, sqlite};
+use crate::plain_legacy::Imported;
 
 /// The writes of a JSONL file by seq, as they are spelled.
 pub(super) type Writes = BTreeMap<Seq, String>;
@@ -25,8 +28,22 @@ pub(super) struct Origin<'a> {
     pub(super) reference: SessionRef,
     /// What it holds, by the plain reader or by the model.
     pub(super) state: State,
-    /// How its lines are spelled, where it has lines.
+    /// How its lines are spelled, where it has lines that are copied.
     pub(super) writes: Option<Writes>,
+    /// The import that the state is from, of a legacy file.
+    pub(super) imported: Option<Imported>,
+    /// What has to be told of it, if forks of it salvage it.
+    pub(super) salvage: Option<Salvage>,
+}
+
+impl Origin<'_> {
+    /// What the model is asked: the ids of a legacy file are not those of its entries.
+    pub(super) fn in_state(&self, options: &ForkOptions) -> ForkOptions {
+        match &self.imported {
+            Some(imported) => imported.options(options),
+            None => options.clone(),
+        }
+    }
 }
 
 /// What came of one fork.
@@ -42,6 +59,8 @@ pub(super) struct Held {
     pub(super) expected: Option<State>,
     /// How its lines are spelled, where it has lines.
     pub(super) writes: Option<Writes>,
+    /// What it told, if it is a salvage.
+    pub(super) report: Option<SalvageReport>,
 }
 
 impl Held {
@@ -78,15 +97,11 @@ impl Setting<'_> {
         let id = SessionId::new(id).expect("ids of a run are plain");
         let options = case.options.clone().with_id(id.clone());
         let cwd = into.kind.cwd_of_fork(origin.state.metadata());
-        let birth = Birth { id, created_at: self.now, cwd };
-        let expected = forkline_model::fork(&origin.state, &options, self.audit, birth);
+        let birth = Birth { id: id.clone(), created_at: self.now, cwd };
+        let in_state = origin.in_state(&options);
+        let expected = forkline_model::fork(&origin.state, &in_state, self.audit, birth);
         let before = into.files();
-        let made = if origin.engine.kind == into.kind {
-            into.repo.fork_closed_unopened(&origin.reference, &options, self.cx)
-        } else {
-            let from = &*origin.engine.repo;
-            transfer::fork_unopened(from, &origin.reference, &*into.repo, &options, self.cx)
-        };
+        let made = self.make(origin, &options, into, id.as_str());
         match (expected, made) {
             (Err(expected), Err(found)) if expected.kind() == found.kind() => {
                 held.refused = true;
@@ -106,13 +121,52 @@ impl Setting<'_> {
                 "the engine refuses a fork that the model makes",
                 vec![format!("engine: {}", found.chain())],
             ),
-            (Ok(expected), Ok(forked)) => {
+            (Ok(expected), Ok((forked, report))) => {
+                let expected = match (&origin.salvage, report) {
+                    (Some(salvage), Some(report)) => {
+                        let wrong = salvage.differences(&report);
+                        if !wrong.is_empty() {
+                            held.differs("the salvage tells of other damage", wrong);
+                        }
+                        let told = salvage.told(&expected, &report, self.now);
+                        held.report = Some(report);
+                        told
+                    }
+                    _ => expected,
+                };
                 self.hold_made(&mut held, origin, &expected, &forked, into);
                 held.made = Some(forked.reference);
                 held.expected = Some(expected);
             }
         }
         held
+    }
+
+    /// One fork, and what it tells if it is a salvage.
+    fn make(
+        &self,
+        origin: &Origin<'_>,
+        options: &ForkOptions,
+        into: &Engine,
+        id: &str,
+    ) -> Result<(Forked, Option<SalvageReport>)> {
+        let (source, to) = (&origin.reference, &*into.repo);
+        // A fresh repository mints the ids that the plain import mints.
+        let fresh = self.scratch.join(format!("reader-of-{id}"));
+        if origin.salvage.is_some() {
+            let reader = salvage::reader(&fresh, self.now, self.audit)?;
+            let Salvaged { forked, report } = reader.salvage(source, to, options, self.cx)?;
+            return Ok((forked, Some(report)));
+        }
+        let forked = if origin.imported.is_some() {
+            let reader = self.engine(EngineKind::Jsonl, &fresh)?;
+            transfer::fork_unopened(&*reader.repo, source, to, options, self.cx)
+        } else if origin.engine.kind == into.kind {
+            to.fork_closed_unopened(source, options, self.cx)
+        } else {
+            transfer::fork_unopened(&*origin.engine.repo, source, to, options, self.cx)
+        };
+        Ok((forked?, None))
     }
 
     fn hold_made(

@@ -16,6 +16,7 @@ mod discover;
 mod hold;
 mod legacy;
 mod report;
+mod salvage;
 mod session;
 mod unchanged;
 mod workers;
@@ -25,15 +26,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use forkline_engines::{Context, Error, Location, SessionRef};
-use forkline_model::{LaneAudit, Metadata, Millis, State};
+use forkline_model::{ErrorKind, LaneAudit, Metadata, Millis, State};
 
 pub use discover::{NoSource, SourceFile, SourceKind, discover, sniff};
-pub use report::{Difference, Outcome, Row, Summary, shell_word};
+pub use legacy::legacy_metadata;
+pub use report::{Difference, Found, Outcome, Row, Summary, shell_word};
 pub use unchanged::Snapshot;
 
 use crate::lineup::{Engine, EngineKind, Lineup};
-use crate::plain::{jsonl, sqlite};
+use crate::plain::{Concerns, Damage, jsonl, repair, sqlite};
+use crate::plain_legacy::{Imported, Mode};
 use hold::{Origin, Setting, Writes};
+use salvage::Salvage;
 use session::Checks;
 
 /// The creation time of all forks of a run, Unix ms.
@@ -52,6 +56,8 @@ pub struct Options {
     pub only: Option<String>,
     /// The only session to check, by its id.
     pub session: Option<String>,
+    /// Whether forks of a damaged JSONL file take what is readable.
+    pub salvage: bool,
 }
 
 /// Hears of a run while it goes on.
@@ -123,6 +129,24 @@ pub fn run(
     Ok(summary)
 }
 
+/// A session that is to be verified.
+struct Subject<'a> {
+    own: EngineKind,
+    format: &'static str,
+    state: State,
+    writes: Option<Writes>,
+    /// The id, where the file holds others too.
+    named: Option<&'a str>,
+    imported: Option<Imported>,
+    salvage: Option<Salvage>,
+}
+
+impl Subject<'_> {
+    fn new(own: EngineKind, format: &'static str, state: State) -> Self {
+        Self { own, format, state, writes: None, named: None, imported: None, salvage: None }
+    }
+}
+
 /// One file under verification.
 struct Run<'a> {
     file: &'a SourceFile,
@@ -147,7 +171,10 @@ fn verify_file(
     let bytes = fs::metadata(&file.path).map_err(failed("read", &file.path))?.len();
     let run = Run { file, options, lineup, bytes, scratch: scratch.path() };
     let mut rows = match file.kind {
-        SourceKind::Legacy => vec![run.row("legacy jsonl", None, legacy::verify(&file.path))],
+        SourceKind::Legacy => {
+            let content = fs::read(&file.path).map_err(failed("read", &file.path))?;
+            vec![run.legacy(&content)?]
+        }
         SourceKind::Jsonl => {
             let content = fs::read(&file.path).map_err(failed("read", &file.path))?;
             vec![run.jsonl(&content)?]
@@ -177,6 +204,7 @@ impl Run<'_> {
             session: session.map(str::to_owned),
             format,
             bytes: self.bytes,
+            records: None,
             entries: 0,
             branches: 0,
             forks: 0,
@@ -201,26 +229,67 @@ impl Run<'_> {
     }
 
     fn jsonl(&self, content: &[u8]) -> Result<Row, Failed> {
-        match jsonl::read(content) {
+        let damage = match jsonl::read(content) {
             Ok(session) => {
-                let kind = EngineKind::Jsonl;
-                self.sound(kind, session.state, Some(session.writes), "jsonl", None)
+                let writes = Some(session.writes);
+                let own = EngineKind::Jsonl;
+                return self.sound(Subject { writes, ..Subject::new(own, "jsonl", session.state) });
             }
-            Err(damage) => {
-                let first = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
-                let header = jsonl::read_header(first).ok();
-                let cx = Context::new();
-                let setting = self.setting(&cx);
-                let metadata = header.map(|header| header.metadata);
-                let id = metadata.as_ref().map(|metadata| metadata.id.as_str().to_owned());
-                let disagreements =
-                    corrupt::disagreements(&setting, &self.file.path, metadata, &damage)?;
-                Ok(self.row("jsonl", id.as_deref(), self.damaged(&damage, disagreements)))
+            Err(damage) => damage,
+        };
+        let first = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let header = jsonl::read_header(first).ok();
+        let cx = Context::new();
+        let setting = self.setting(&cx);
+        let metadata = header.map(|header| header.metadata);
+        let id = metadata.as_ref().map(|metadata| metadata.id.as_str().to_owned());
+        let disagreements = corrupt::disagreements(&setting, &self.file.path, metadata, &damage)?;
+        match repair::repair(content) {
+            Ok(repaired) if self.options.salvage && disagreements.is_empty() => {
+                let salvage = Some(Salvage::of_current(&repaired));
+                let own = EngineKind::Jsonl;
+                self.sound(Subject { salvage, ..Subject::new(own, "jsonl", repaired.state) })
+            }
+            _ => Ok(self.row("jsonl", id.as_deref(), self.damaged(&damage, disagreements))),
+        }
+    }
+
+    fn legacy(&self, content: &[u8]) -> Result<Row, Failed> {
+        let (path, format) = (&self.file.path, legacy::format(content));
+        let import = |mode| legacy::import(content, path, mode);
+        let (own, state_of) = (EngineKind::Jsonl, |found: &Imported| found.state.clone());
+        let refusal = match import(Mode::Refuse) {
+            Ok(imported) => {
+                let state = state_of(&imported);
+                let imported = Some(imported);
+                return self.sound(Subject { imported, ..Subject::new(own, format, state) });
+            }
+            Err(refusal) => refusal,
+        };
+        let metadata = legacy_metadata(content, path).ok();
+        let id = metadata.as_ref().map(|metadata| metadata.id.as_str().to_owned());
+        let cx = Context::new();
+        let disagreements = legacy::disagreements(&self.setting(&cx), path, metadata, &refusal)?;
+        match import(Mode::Salvage) {
+            Ok(imported) if self.options.salvage && disagreements.is_empty() => {
+                let (state, salvage) = (state_of(&imported), Some(Salvage::of_legacy(&imported)));
+                let imported = Some(imported);
+                self.sound(Subject { imported, salvage, ..Subject::new(own, format, state) })
+            }
+            _ => {
+                let (line, reason) = legacy::reason(&refusal);
+                let damage = Damage {
+                    kind: ErrorKind::CorruptSource,
+                    line: Some(line),
+                    reason,
+                    concerns: Concerns::OpenAndFork,
+                };
+                Ok(self.row(format, id.as_deref(), self.damaged(&damage, disagreements)))
             }
         }
     }
 
-    fn damaged(&self, damage: &crate::plain::Damage, disagreements: Vec<String>) -> Outcome {
+    fn damaged(&self, damage: &Damage, disagreements: Vec<String>) -> Outcome {
         if disagreements.is_empty() {
             return Outcome::Corrupt { line: damage.line, reason: damage.reason.clone() };
         }
@@ -249,7 +318,10 @@ impl Run<'_> {
         let kind = if sessions.len() == 1 { EngineKind::Sqlite } else { EngineKind::SqliteShared };
         let wanted = sessions.into_iter().filter(|session| self.is_wanted(&session.id));
         let rows = wanted.map(|session| match session.content {
-            Ok(content) => self.sound(kind, content.state, None, "sqlite", Some(&session.id)),
+            Ok(content) => {
+                let named = Some(&*session.id);
+                self.sound(Subject { named, ..Subject::new(kind, "sqlite", content.state) })
+            }
             Err(damage) => {
                 let outcome = Outcome::Corrupt { line: None, reason: damage.reason };
                 Ok(self.row("sqlite", Some(&session.id), outcome))
@@ -258,17 +330,12 @@ impl Run<'_> {
         rows.collect()
     }
 
-    /// A session that the plain reader could read.
-    fn sound(
-        &self,
-        own: EngineKind,
-        state: State,
-        writes: Option<Writes>,
-        format: &'static str,
-        session: Option<&str>,
-    ) -> Result<Row, Failed> {
+    /// A session that a plain reader could read.
+    fn sound(&self, subject: Subject<'_>) -> Result<Row, Failed> {
+        let Subject { own, format, state, writes, named, imported, salvage } = subject;
         let metadata = state.metadata().clone();
         let mut row = self.row(format, Some(metadata.id.as_str()), Outcome::Holds);
+        row.records = imported.as_ref().map(|imported| imported.records as u64);
         row.entries = state.entries().len() as u64;
         row.branches = state.branches().len() as u64;
         if !self.is_wanted(metadata.id.as_str()) {
@@ -293,10 +360,12 @@ impl Run<'_> {
         let Some(reader) = engines.iter().find(|engine| engine.kind == own) else {
             unreachable!("the own engine was put among them");
         };
-        let origin = Origin { engine: reader, reference: self.reference(metadata), state, writes };
+        let reference = self.reference(metadata);
+        let origin = Origin { engine: reader, reference, state, writes, imported, salvage };
         let mut checks = Checks::new(setting, &targets, &self.file.path);
         checks.only = self.options.only.as_deref();
-        checks.session = session;
+        checks.session = named;
+        checks.salvages = origin.salvage.is_some();
         checks.hold_open(&origin);
         checks.run(&origin);
         for engine in &engines {
@@ -306,6 +375,9 @@ impl Run<'_> {
         }
         let findings = checks.findings;
         (row.forks, row.refused) = (findings.forks, findings.refused);
+        if let Some(report) = findings.report {
+            row.outcome = Outcome::salvaged(&report);
+        }
         if !findings.differences.is_empty() {
             row.outcome = Outcome::Differs { differences: findings.differences };
         }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use forkline_engines::jsonl::{Finding, SalvageReport};
 use serde::Serialize;
 
 /// One session, or one file that holds none that can be read.
@@ -11,10 +12,13 @@ pub struct Row {
     pub path: PathBuf,
     /// The session's id, where it can be read.
     pub session: Option<String>,
-    /// `jsonl`, `sqlite` or `legacy jsonl`.
+    /// `jsonl`, `sqlite`, `legacy v1`, `legacy v2` or `legacy v3`.
     pub format: &'static str,
     /// The size of the file, in bytes.
     pub bytes: u64,
+    /// Records that were imported, of a legacy file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<u64>,
     /// Entries in the session.
     pub entries: u64,
     /// Branches in the session, lanes included.
@@ -41,6 +45,17 @@ pub enum Outcome {
         /// What is wrong there.
         reason: String,
     },
+    /// The file is damaged, and what is readable of it was forked; all is as the model says.
+    Salvaged {
+        /// Records (of format 4: writes) that were taken.
+        taken: u64,
+        /// Lines that are left out, wholly or in part.
+        skipped: u64,
+        /// What was found, and what was done about it.
+        findings: Vec<Found>,
+        /// Findings that are not listed.
+        more: u64,
+    },
     /// Something is not as the model says.
     Differs {
         /// What.
@@ -51,6 +66,41 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
+}
+
+impl Outcome {
+    /// What an engine's report says, where it is as it has to be.
+    pub(super) fn salvaged(report: &SalvageReport) -> Self {
+        Self::Salvaged {
+            taken: report.taken,
+            skipped: report.lines_skipped(),
+            findings: Found::all(report),
+            more: report.more,
+        }
+    }
+}
+
+/// One finding of a salvage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// The line, from 1.
+    pub line: u64,
+    /// `skipped`, `split`, `reattached` or `unlinked`.
+    pub repair: &'static str,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl Found {
+    /// The findings of an engine's report.
+    pub fn all(report: &SalvageReport) -> Vec<Self> {
+        let found = |finding: &Finding| Self {
+            line: finding.line,
+            repair: finding.repair.as_str(),
+            what: finding.what.clone(),
+        };
+        report.findings.iter().map(found).collect()
+    }
 }
 
 /// One thing that is not as the model says.
@@ -87,7 +137,7 @@ impl Summary {
         self.forks += row.forks;
         self.refused += row.refused;
         match &row.outcome {
-            Outcome::Holds => self.sessions += 1,
+            Outcome::Holds | Outcome::Salvaged { .. } => self.sessions += 1,
             Outcome::Corrupt { .. } => self.corrupt += 1,
             Outcome::Skipped { .. } => self.skipped += 1,
             Outcome::Differs { differences } => {

@@ -4,12 +4,14 @@
 use std::fs;
 use std::path::Path;
 
+use forkline_engines::jsonl::SalvageReport;
 use forkline_engines::{Error, Location, Result, SessionRef};
 use forkline_model::diff::{Compare, diff};
-use forkline_model::{Birth, ForkOptions, Metadata, State};
+use forkline_model::{Birth, ForkOptions, Metadata, State, Stats};
 
-use super::cases::{Case, cases, few};
+use super::cases::{Case, cases, few, legacy_cases};
 use super::hold::{Held, Origin, Setting};
+use super::legacy;
 use super::report::{Difference, command, shell_word};
 use crate::lineup::{Engine, EngineKind, state_of};
 use crate::plain::{layout, sqlite};
@@ -19,6 +21,8 @@ use crate::plain::{layout, sqlite};
 pub(super) struct Findings {
     pub(super) forks: u64,
     pub(super) refused: u64,
+    /// What the first salvage told.
+    pub(super) report: Option<SalvageReport>,
     pub(super) differences: Vec<Difference>,
 }
 
@@ -32,6 +36,8 @@ pub(super) struct Checks<'a> {
     /// For the commands that reproduce.
     pub(super) path: &'a Path,
     pub(super) session: Option<&'a str>,
+    /// Whether forks are salvages.
+    pub(super) salvages: bool,
     pub(super) findings: Findings,
     serial: u64,
 }
@@ -39,12 +45,24 @@ pub(super) struct Checks<'a> {
 impl<'a> Checks<'a> {
     pub(super) fn new(setting: Setting<'a>, targets: &'a [&'a Engine], path: &'a Path) -> Self {
         let findings = Findings::default();
-        Self { setting, targets, only: None, path, session: None, findings, serial: 0 }
+        Self {
+            setting,
+            targets,
+            only: None,
+            path,
+            session: None,
+            salvages: false,
+            findings,
+            serial: 0,
+        }
     }
 
     /// All checks of one session.
     pub(super) fn run(&mut self, origin: &Origin<'_>) {
-        let all = cases(&origin.state);
+        let all = match &origin.imported {
+            Some(imported) => legacy_cases(imported),
+            None => cases(&origin.state),
+        };
         let is_wanted = |case: &&Case| self.only.is_none_or(|only| case.label == only);
         let wanted: Vec<Case> = all.iter().filter(is_wanted).cloned().collect();
         for case in &wanted {
@@ -55,7 +73,10 @@ impl<'a> Checks<'a> {
             self.hold_algebra(origin, case);
         }
         let few = few(&all);
-        let wanted: Vec<Case> = few.into_iter().filter(|case| wanted.contains(case)).collect();
+        let few = few.into_iter().filter(|case| wanted.contains(case));
+        // A fork has no ids of a legacy file any more.
+        let translated = |case: Case| Case { options: origin.in_state(&case.options), ..case };
+        let wanted: Vec<Case> = few.map(translated).collect();
         if wanted.is_empty() {
             return;
         }
@@ -72,8 +93,14 @@ impl<'a> Checks<'a> {
         let (Some(made), Some(expected)) = (held.made.clone(), held.expected.clone()) else {
             return;
         };
-        let moved =
-            Origin { engine: from, reference: made, state: expected, writes: held.writes.clone() };
+        let moved = Origin {
+            engine: from,
+            reference: made,
+            state: expected,
+            writes: held.writes.clone(),
+            imported: None,
+            salvage: None,
+        };
         for case in cases {
             for into in self.targets {
                 let again = self.hold(&moved, case, into);
@@ -93,6 +120,9 @@ impl<'a> Checks<'a> {
         let mut held = self.setting.hold(origin, case, into, &id);
         self.findings.forks += 1;
         self.findings.refused += u64::from(held.refused);
+        if self.findings.report.is_none() {
+            self.findings.report = held.report.take();
+        }
         for (what, lines) in held.differences.drain(..) {
             let from = origin.engine.kind;
             let what = format!("{}, {from} into {}: {what}", case.label, into.kind);
@@ -118,6 +148,9 @@ impl<'a> Checks<'a> {
 
     fn differs(&mut self, what: String, lines: Vec<String>, which: Option<(&str, &str)>) {
         let mut command = command(self.path, self.session);
+        if self.salvages {
+            command.push_str(" --salvage");
+        }
         if let Some((label, engines)) = which {
             command.push_str(" --only ");
             command.push_str(&shell_word(label));
@@ -138,8 +171,9 @@ impl<'a> Checks<'a> {
             };
             forkline_model::fork(state, options, self.setting.audit, birth)
         };
+        let options = origin.in_state(&case.options);
         let Ok(tree) = fork(&origin.state, &ForkOptions::tree()) else { return };
-        let lines = match (fork(&origin.state, &case.options), fork(&tree, &case.options)) {
+        let lines = match (fork(&origin.state, &options), fork(&tree, &options)) {
             (Ok(direct), Ok(twice)) => diff(&direct, &twice, &Compare::default()).lines,
             (Err(direct), Err(twice)) if direct == twice => Vec::new(),
             (direct, twice) => vec![
@@ -155,12 +189,29 @@ impl<'a> Checks<'a> {
 
     /// Opens a private copy with the engine: it has to see what the plain reader sees.
     pub(super) fn hold_open(&mut self, origin: &Origin<'_>) {
+        if origin.salvage.is_some() {
+            // It was refused already.
+            return;
+        }
+        if origin.imported.is_some() {
+            match legacy::hold_open(&self.setting, self.path, &origin.reference.metadata) {
+                Ok(lines) if lines.is_empty() => {}
+                Ok(lines) => {
+                    let what = "an opened copy is not what the plain import sees".to_owned();
+                    self.differs(what, lines, None);
+                }
+                Err(error) => {
+                    self.differs("a copy does not open".to_owned(), vec![error.chain()], None);
+                }
+            }
+            return;
+        }
         let opened =
             open_copy(&self.setting, self.path, &origin.reference.metadata, origin.engine.kind);
         match opened {
             Ok(None) => {}
             Ok(Some(found)) => {
-                let found = diff(&origin.state, &found, &Compare::default());
+                let found = diff(&origin.state, &found.state, &Compare::default());
                 if !found.is_empty() {
                     let lines = found.to_string().lines().map(str::to_owned).collect();
                     let what = "an opened copy is not what the plain reader sees".to_owned();
@@ -184,6 +235,12 @@ fn cases_tree(cases: &[Case]) -> Option<Case> {
     (!cases.is_empty()).then_some(tree)
 }
 
+/// What an engine says of a copy.
+pub(super) struct Opened {
+    pub(super) state: State,
+    pub(super) stats: Stats,
+}
+
 /// Copies a session to where a repository of its kind would have it, and opens it there. None
 /// where the name of that place is longer than file systems allow.
 pub(super) fn open_copy(
@@ -191,7 +248,7 @@ pub(super) fn open_copy(
     path: &Path,
     metadata: &Metadata,
     kind: EngineKind,
-) -> Result<Option<State>> {
+) -> Result<Option<Opened>> {
     const NAME_BYTES_MAX: usize = 255;
     let root = setting.scratch.join("copy");
     let folder = root.join(kind.as_str());
@@ -218,9 +275,9 @@ pub(super) fn open_copy(
     let engine = setting.engine(kind, &root)?;
     let reference = SessionRef { metadata: metadata.clone(), location: Location::File(place) };
     let session = engine.repo.open(&reference, setting.cx)?;
-    let state = state_of(&session)?;
+    let (state, stats) = (state_of(&session)?, session.stats()?);
     session.close()?;
     drop(engine);
     fs::remove_dir_all(&root).map_err(|error| Error::io("remove", &root, error))?;
-    Ok(Some(state))
+    Ok(Some(Opened { state, stats }))
 }

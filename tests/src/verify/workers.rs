@@ -48,6 +48,8 @@ pub(super) fn in_order<R: Send, E>(
             });
         }
         drop(results);
+        // Also when `take` panics, because nobody reads what it prints.
+        let _stop = StopAtEnd(&stop);
         let mut early = BTreeMap::new();
         for (file, index) in files.iter().zip(0..) {
             let result = loop {
@@ -57,13 +59,19 @@ pub(super) fn in_order<R: Send, E>(
                 let (index, result) = arriving.recv().expect("a worker sends every result");
                 early.insert(index, result);
             };
-            if let Err(error) = take(file, result) {
-                stop.store(true, Ordering::Relaxed);
-                return Err(error);
-            }
+            take(file, result)?;
         }
         Ok(())
     })
+}
+
+/// Lets workers end with what they have begun.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Bytes of the files that are worked on.

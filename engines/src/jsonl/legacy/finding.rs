@@ -115,6 +115,13 @@ impl SalvageReport {
         self.findings.is_empty()
     }
 
+    /// How many lines are left out, wholly or in part. Those beyond the listed findings are not
+    /// counted.
+    pub fn lines_skipped(&self) -> u64 {
+        let skipped = |finding: &&Finding| finding.repair == Repair::Skipped;
+        self.findings.iter().filter(skipped).count() as u64
+    }
+
     /// The data of the `forkline.salvage` entry.
     pub(in super::super) fn to_json(&self) -> String {
         let mut text = format!("{{\"taken\":{},\"findings\":[", self.taken);

@@ -92,9 +92,13 @@ impl LegacySource {
         };
         let read = reader::read(&lines, self.mode, wanted, cx)?;
         let wanted = read.wanted;
-        let (tree, findings) = resolve::resolve(&lines, read, &*self.environment.ids, cx)?;
+        let (mut tree, findings) = resolve::resolve(&lines, read, &*self.environment.ids, cx)?;
         findings.require_none(&self.path)?;
-        let report = findings.into_report(u64::from(tree.rows.len()));
+        let taken = match self.mode {
+            Mode::Refuse => u64::from(tree.rows.len()),
+            Mode::Salvage => taken(&mut tree)?,
+        };
+        let report = findings.into_report(taken);
         Ok((tree, wanted, report))
     }
 
@@ -164,6 +168,16 @@ impl LegacySource {
         config.0.push(Piece::Text("}".to_owned()));
         Ok(Some(config))
     }
+}
+
+/// How many records are more than the place of a damaged one.
+fn taken(tree: &mut Tree) -> Result<u64> {
+    let mut taken = 0;
+    for index in 0..tree.rows.len() {
+        let is_lost = matches!(tree.row(index)?.kind, Kind::Place | Kind::Repeated);
+        taken += u64::from(!is_lost);
+    }
+    Ok(taken)
 }
 
 /// Contract §3.1: checks the lane and marks the path of a branch fork. Tells the seq of the
