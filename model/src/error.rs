@@ -218,7 +218,7 @@ pub enum Error {
         entry: EntryId,
     },
     /// The session has no sequence left, or the commit would need more than there are.
-    #[error("limit exceeded: no sequence is left above {next_seq}")]
+    #[error("limit exceeded: too few sequences are left, the next would be {next_seq}")]
     SeqExhausted {
         /// The next sequence of the session.
         next_seq: u64,

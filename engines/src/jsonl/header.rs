@@ -79,11 +79,12 @@ impl Header {
 /// of a legacy header; I/O.
 pub(super) fn read(file: &dyn FileHandle, path: &Path) -> Result<FirstLine> {
     let corrupt = |reason: String| Error::corrupt(Place::line(path, 1), reason);
+    let too_long = || corrupt(format!("no header: longer than {LINE_BYTES_MAX} bytes"));
     let mut line = Vec::new();
     let end = loop {
         let start = line.len();
         if start > LINE_BYTES_MAX {
-            return Err(corrupt(format!("no header: longer than {LINE_BYTES_MAX} bytes")));
+            return Err(too_long());
         }
         line.resize(start + PIECE_BYTES.max(start), 0);
         let piece = line.get_mut(start..).unwrap_or_default();
@@ -97,6 +98,9 @@ pub(super) fn read(file: &dyn FileHandle, path: &Path) -> Result<FirstLine> {
             return Err(corrupt("missing header: there is no whole first line".to_owned()));
         }
     };
+    if end > LINE_BYTES_MAX {
+        return Err(too_long());
+    }
     let text = line.get(..end).unwrap_or_default();
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let text = str::from_utf8(text).map_err(|_| corrupt("no header: invalid UTF-8".to_owned()))?;

@@ -24,5 +24,5 @@ mod temp;
 mod window;
 
 pub use legacy::{Finding, Repair, SalvageReport};
-pub use repo::JsonlRepo;
+pub use repo::{JsonlRepo, session_at};
 pub use salvage::{SALVAGE_TYPE, Salvaged};

@@ -138,6 +138,23 @@ impl JsonlRepo {
     }
 }
 
+/// The session of a file anywhere, for a fork that reads it in its place.
+///
+/// # Errors
+/// *Corrupt source* for a first line that is no header, *unsupported version*, I/O.
+pub fn session_at(path: impl AsRef<Path>) -> Result<SessionRef> {
+    let path = path.as_ref();
+    let file = RealFs.open_read(path).map_err(|error| Error::io("open", path, error))?;
+    let metadata = match header::read(&*file, path)? {
+        FirstLine::Current(header) => {
+            header.require_supported(path)?;
+            header.metadata
+        }
+        FirstLine::Legacy(header) => header.metadata(&RealFs, path),
+    };
+    Ok(SessionRef { metadata, location: Location::File(path.to_owned()) })
+}
+
 /// The file that a reference names.
 pub(super) fn path_of(at: &SessionRef) -> Result<&Path> {
     let unknown = || ModelError::UnknownSession { session: at.metadata.id.clone() };

@@ -108,16 +108,34 @@ impl FromStr for Place {
 impl Place {
     fn open(&self, options: RepoOptions) -> Result<Box<dyn Repo>, Error> {
         Ok(match self {
-            Self::Jsonl(folder) => Box::new(JsonlRepo::with(make(folder)?, options)?),
-            Self::Sqlite(folder) => Box::new(SqliteRepo::per_file_with(make(folder)?, options)?),
+            Self::Jsonl(folder) => Box::new(JsonlRepo::with(folder, options)?),
+            Self::Sqlite(folder) => Box::new(SqliteRepo::per_file_with(folder, options)?),
             Self::SqliteShared(file) => Box::new(SqliteRepo::shared_with(file, options)?),
         })
     }
+
+    /// The folders that a repository here would make, outermost first.
+    fn missing_folders(&self) -> Vec<PathBuf> {
+        let folder = match self {
+            Self::Jsonl(folder) | Self::Sqlite(folder) => Some(folder.as_path()),
+            Self::SqliteShared(file) => file.parent(),
+        };
+        let ancestors = folder.into_iter().flat_map(Path::ancestors);
+        let named = ancestors.filter(|folder| !folder.as_os_str().is_empty());
+        let mut missing: Vec<PathBuf> =
+            named.take_while(|folder| !folder.exists()).map(Path::to_owned).collect();
+        missing.reverse();
+        missing
+    }
 }
 
-fn make(folder: &Path) -> Result<&Path, Error> {
-    std::fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, error))?;
-    Ok(folder)
+/// A rejected fork leaves nothing: folders that it made and that are empty go again.
+fn remove_empty(folders: &[PathBuf]) {
+    for folder in folders.iter().rev() {
+        if std::fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
 }
 
 pub(super) fn run(arguments: &Arguments) -> u8 {
@@ -139,6 +157,7 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
         Err(problem) => return trouble(problem, "forkline fork --help shows examples"),
     };
     let repo_options = RepoOptions { cwd: arguments.cwd.clone(), ..RepoOptions::default() };
+    let missing = place.missing_folders();
     let began = Instant::now();
     let from = &source.reference;
     let forked = match (&source.repo, arguments.salvage) {
@@ -160,7 +179,10 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
             print(&forked, &source, report.as_ref(), seconds, arguments.json);
             HOLDS
         }
-        Err(error) => trouble(error.chain(), advice(&error)),
+        Err(error) => {
+            remove_empty(&missing);
+            trouble(error.chain(), &advice(&error, &arguments.source))
+        }
     }
 }
 
@@ -232,8 +254,8 @@ fn print(
 }
 
 /// What a person can do about a refusal.
-fn advice(error: &Error) -> &'static str {
-    match error.kind() {
+fn advice(error: &Error, source: &Path) -> String {
+    let advice = match error.kind() {
         ErrorKind::UnknownBranch | ErrorKind::NotALane | ErrorKind::CorruptLane => {
             "only a complete lane can be forked by itself: --scope tree takes all there is"
         }
@@ -245,14 +267,23 @@ fn advice(error: &Error) -> &'static str {
             "a program newer than this one wrote it: fork with that program, or let it finish"
         }
         ErrorKind::CorruptSource => {
-            "nothing was written: forkline verify SRC says more, --salvage takes what is readable"
+            let source = source.display();
+            return format!(
+                "nothing was written: `forkline verify {source}` says more, --salvage takes what \
+                 is readable"
+            );
         }
+        ErrorKind::UnsupportedVersion => "a newer program wrote it: fork with that program",
         ErrorKind::InvalidPayload => "a JSONL session needs a working directory: give --cwd DIR",
+        ErrorKind::InvalidName => "choose a shorter --id or --cwd, or leave it out",
+        ErrorKind::LimitExceeded => "nothing was written: the other format may hold it",
+        ErrorKind::Io => "nothing was written: mend what the system says, and repeat",
         ErrorKind::Busy => "try again when the other program is done",
         ErrorKind::DurabilityUncertain => {
             "the fork is complete: copy it to a safe place, or sync the disk and check again"
         }
         ErrorKind::NotCommitted => "there is no fork: free space or change the folder, and repeat",
         _ => "",
-    }
+    };
+    advice.to_owned()
 }

@@ -57,12 +57,18 @@ pub fn read(bytes: &[u8]) -> Result<Session, Damage> {
     reader.finish(&header, torn)
 }
 
+/// The longest header (formats §1, "What is chosen here").
+const HEADER_BYTES_MAX: usize = 1024 * 1024;
+
 /// Reads the line of a header, without its line end.
 ///
 /// # Errors
 /// *Corrupt source* or *unsupported version* at line 1.
 pub fn read_header(line: &[u8]) -> Result<Header, Damage> {
     let corrupt = |reason: String| fatal(ErrorKind::CorruptSource, 1, &reason);
+    if line.len() > HEADER_BYTES_MAX {
+        return Err(corrupt(format!("no header: longer than {HEADER_BYTES_MAX} bytes")));
+    }
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let text = str::from_utf8(line).map_err(|_| corrupt("invalid UTF-8".to_owned()))?;
     let object =

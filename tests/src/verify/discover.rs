@@ -54,8 +54,8 @@ pub enum NoSource {
 /// All sessions in these files and folders, sorted, each once.
 ///
 /// # Errors
-/// A named path that cannot be read or is no session. Files in folders that are neither are
-/// passed over.
+/// A named path that cannot be read or is no session. Files in folders that neither are a
+/// session nor are called one are passed over.
 pub fn discover(paths: &[PathBuf]) -> Result<Vec<SourceFile>, NoSource> {
     let mut found = BTreeSet::new();
     let mut seen = BTreeSet::new();
@@ -63,19 +63,14 @@ pub fn discover(paths: &[PathBuf]) -> Result<Vec<SourceFile>, NoSource> {
         let kind = fs::metadata(path).map_err(io_error(path))?;
         if kind.is_dir() {
             for file in files_below(path)? {
-                if let Some(kind) = sniff(&file)?
+                if let Some(kind) = kind_of(&file)?
                     && seen.insert(fs::canonicalize(&file).map_err(io_error(&file))?)
                 {
                     found.insert(SourceFile { path: file, kind, named: false });
                 }
             }
         } else if kind.is_file() {
-            let is_jsonl = path.extension().is_some_and(|ending| ending == "jsonl");
-            let kind = match sniff(path)? {
-                Some(kind) => kind,
-                None if is_jsonl => SourceKind::Jsonl,
-                None => return Err(NoSource::NoSession(path.clone())),
-            };
+            let kind = kind_of(path)?.ok_or_else(|| NoSource::NoSession(path.clone()))?;
             if seen.insert(fs::canonicalize(path).map_err(io_error(path))?) {
                 found.insert(SourceFile { path: path.clone(), kind, named: true });
             }
@@ -84,6 +79,17 @@ pub fn discover(paths: &[PathBuf]) -> Result<Vec<SourceFile>, NoSource> {
         }
     }
     Ok(found.into_iter().collect())
+}
+
+/// What a file is taken for. One that is called a session and does not begin as one is damaged,
+/// and that has to be said.
+fn kind_of(path: &Path) -> Result<Option<SourceKind>, NoSource> {
+    Ok(sniff(path)?.or_else(|| is_jsonl(path).then_some(SourceKind::Jsonl)))
+}
+
+/// Whether a file is called a JSONL session.
+pub fn is_jsonl(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "jsonl")
 }
 
 /// What one file says that it is; none when it is no session.

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use forkline_engines::{Context, Error, Location, SessionRef};
 use forkline_model::{ErrorKind, LaneAudit, Metadata, Millis, State};
 
-pub use discover::{NoSource, SourceFile, SourceKind, discover, sniff};
+pub use discover::{NoSource, SourceFile, SourceKind, discover, is_jsonl, sniff};
 pub use legacy::legacy_metadata;
 pub use report::{Difference, Found, Outcome, Row, Summary, shell_word};
 pub use unchanged::Snapshot;
