@@ -99,6 +99,18 @@ impl NewEntry {
         Ok(entry)
     }
 
+    /// The entry without its payload, as its commit stamps it.
+    pub fn head(&self, seq: Seq, timestamp: Millis) -> EntryHead {
+        EntryHead {
+            id: self.id.clone(),
+            parent: self.parent.clone(),
+            entry_type: self.entry_type.clone(),
+            custom_type: self.custom_type.clone(),
+            seq,
+            timestamp,
+        }
+    }
+
     fn check(&self) -> Result<()> {
         if self.custom_type.is_some() && self.entry_type != EntryType::Custom {
             return Err(invalid("only a custom entry has a customType"));

@@ -224,6 +224,57 @@ impl Op {
     }
 }
 
+impl Op {
+    /// The repositories that the operation names, a fork's source first; to be renamed.
+    /// [`Op::ForkFinish`] names none.
+    pub fn repos_mut(&mut self) -> Vec<&mut RepoIndex> {
+        match self {
+            Self::Create { repo, .. }
+            | Self::Open { repo, .. }
+            | Self::Close { repo, .. }
+            | Self::Reopen { repo, .. }
+            | Self::Delete { repo, .. }
+            | Self::List { repo }
+            | Self::Commit { repo, .. }
+            | Self::Mutate { repo, .. }
+            | Self::CreateBranch { repo, .. }
+            | Self::Append { repo, .. }
+            | Self::SetName { repo, .. }
+            | Self::SetLabel { repo, .. }
+            | Self::TearTail { repo, .. }
+            | Self::Read { repo, .. } => vec![repo],
+            Self::Fork { request, .. } | Self::ForkBegin { request, .. } => {
+                vec![&mut request.from, &mut request.into]
+            }
+            Self::ForkFinish { .. } => Vec::new(),
+        }
+    }
+
+    /// The repositories that the operation names, a fork's source first.
+    pub fn repos(&self) -> Vec<RepoIndex> {
+        match self {
+            Self::Create { repo, .. }
+            | Self::Open { repo, .. }
+            | Self::Close { repo, .. }
+            | Self::Reopen { repo, .. }
+            | Self::Delete { repo, .. }
+            | Self::List { repo }
+            | Self::Commit { repo, .. }
+            | Self::Mutate { repo, .. }
+            | Self::CreateBranch { repo, .. }
+            | Self::Append { repo, .. }
+            | Self::SetName { repo, .. }
+            | Self::SetLabel { repo, .. }
+            | Self::TearTail { repo, .. }
+            | Self::Read { repo, .. } => vec![*repo],
+            Self::Fork { request, .. } | Self::ForkBegin { request, .. } => {
+                vec![request.from, request.into]
+            }
+            Self::ForkFinish { .. } => Vec::new(),
+        }
+    }
+}
+
 /// One read of an open session (contract §1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -232,15 +232,7 @@ fn apply(state: &mut State, writes: &[Write], line: &CommitLine, now: Millis) ->
         structure.advance(seq)?;
         match write {
             Write::Entry(entry) => {
-                let head = EntryHead {
-                    id: entry.id.clone(),
-                    parent: entry.parent.clone(),
-                    entry_type: entry.entry_type.clone(),
-                    custom_type: entry.custom_type.clone(),
-                    seq,
-                    timestamp: now,
-                };
-                structure.insert_entry(head, span)?;
+                structure.insert_entry(entry.head(seq, now), span)?;
             }
             Write::Usage(usage) => {
                 structure.insert_usage(&usage.id, seq, &Usage::parse(&usage.usage)?, span)?;

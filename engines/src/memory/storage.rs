@@ -51,15 +51,7 @@ fn apply(state: &mut State, write: &Write, seq: Seq, now: Millis) -> Result<()> 
     state.advance(seq)?;
     match write {
         Write::Entry(entry) => {
-            let head = EntryHead {
-                id: entry.id.clone(),
-                parent: entry.parent.clone(),
-                entry_type: entry.entry_type.clone(),
-                custom_type: entry.custom_type.clone(),
-                seq,
-                timestamp: now,
-            };
-            state.insert_entry(head, entry.payload.clone())?;
+            state.insert_entry(entry.head(seq, now), entry.payload.clone())?;
         }
         Write::Usage(usage) => {
             let row = UsageRow {

@@ -335,8 +335,7 @@ impl LocalDriver {
     }
 
     fn require_repos(&self, op: &Op) -> Result<(), Fault> {
-        let (one, other) = repos_of(op);
-        match [one, other].into_iter().flatten().find(|&repo| repo >= self.repos.len()) {
+        match op.repos().into_iter().find(|&repo| repo >= self.repos.len()) {
             Some(repo) => Err(Fault::new(format!(
                 "the operation names repository {repo}, and there are {}",
                 self.repos.len()
@@ -401,30 +400,6 @@ fn fork_unopened(
         Source::Stored(source) => transfer::fork_unopened(from, source, into, &options, cx)?,
     };
     Ok(forked.reference)
-}
-
-/// The repositories that an operation names.
-fn repos_of(op: &Op) -> (Option<RepoIndex>, Option<RepoIndex>) {
-    match op {
-        Op::Create { repo, .. }
-        | Op::Open { repo, .. }
-        | Op::Close { repo, .. }
-        | Op::Reopen { repo, .. }
-        | Op::Delete { repo, .. }
-        | Op::List { repo }
-        | Op::Commit { repo, .. }
-        | Op::Mutate { repo, .. }
-        | Op::CreateBranch { repo, .. }
-        | Op::Append { repo, .. }
-        | Op::SetName { repo, .. }
-        | Op::SetLabel { repo, .. }
-        | Op::TearTail { repo, .. }
-        | Op::Read { repo, .. } => (Some(*repo), None),
-        Op::Fork { request, .. } | Op::ForkBegin { request, .. } => {
-            (Some(request.from), Some(request.into))
-        }
-        Op::ForkFinish { .. } => (None, None),
-    }
 }
 
 impl Driver for LocalDriver {

@@ -431,26 +431,8 @@ fn shown(text: &str) -> String {
 
 /// The repositories whose abilities an operation and its answer depend on.
 fn repos_of(op: &Op) -> Vec<RepoIndex> {
-    match op {
-        Op::Create { repo, .. }
-        | Op::Open { repo, .. }
-        | Op::Close { repo, .. }
-        | Op::Reopen { repo, .. }
-        | Op::Delete { repo, .. }
-        | Op::List { repo }
-        | Op::Commit { repo, .. }
-        | Op::Mutate { repo, .. }
-        | Op::CreateBranch { repo, .. }
-        | Op::Append { repo, .. }
-        | Op::SetName { repo, .. }
-        | Op::SetLabel { repo, .. }
-        | Op::TearTail { repo, .. }
-        | Op::Read { repo, .. } => vec![*repo],
-        Op::Fork { request, .. } | Op::ForkBegin { request, .. } => {
-            vec![request.from, request.into]
-        }
-        Op::ForkFinish { .. } => vec![0],
-    }
+    let named = op.repos();
+    if named.is_empty() { vec![0] } else { named }
 }
 
 /// The sessions that an operation may have changed, the source of a fork included.

@@ -21,39 +21,16 @@ pub(super) fn commit(
 
 /// The repository that decides which process an operation goes to.
 pub(super) fn repo_of(op: &Op) -> Option<RepoIndex> {
-    repos(&mut op.clone()).first().map(|repo| **repo)
+    op.repos().first().copied()
 }
 
 /// The operation as a process with `each` repositories has to be told.
 pub(super) fn within(op: &Op, each: usize) -> Op {
     let mut op = op.clone();
-    for repo in repos(&mut op) {
+    for repo in op.repos_mut() {
         *repo %= each;
     }
     op
-}
-
-fn repos(op: &mut Op) -> Vec<&mut RepoIndex> {
-    match op {
-        Op::Create { repo, .. }
-        | Op::Open { repo, .. }
-        | Op::Close { repo, .. }
-        | Op::Reopen { repo, .. }
-        | Op::Delete { repo, .. }
-        | Op::List { repo }
-        | Op::Commit { repo, .. }
-        | Op::Mutate { repo, .. }
-        | Op::CreateBranch { repo, .. }
-        | Op::Append { repo, .. }
-        | Op::SetName { repo, .. }
-        | Op::SetLabel { repo, .. }
-        | Op::TearTail { repo, .. }
-        | Op::Read { repo, .. } => vec![repo],
-        Op::Fork { request, .. } | Op::ForkBegin { request, .. } => {
-            vec![&mut request.from, &mut request.into]
-        }
-        Op::ForkFinish { .. } => Vec::new(),
-    }
 }
 
 /// What to commit, where, and when.
