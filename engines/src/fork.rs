@@ -95,6 +95,19 @@ pub trait Body {
     fn copy_jsonl(&mut self, out: &mut dyn io::Write) -> Option<Result<u64>>;
 }
 
+/// Content that is in memory.
+pub(crate) struct InMemory(pub(crate) Json);
+
+impl Body for InMemory {
+    fn json(&mut self) -> Result<Json> {
+        Ok(self.0.clone())
+    }
+
+    fn copy_jsonl(&mut self, _out: &mut dyn io::Write) -> Option<Result<u64>> {
+        None
+    }
+}
+
 /// A stage: out of sight until published, gone without a trace when dropped before.
 pub trait Destination: Send {
     /// Takes the rows of a planned source.

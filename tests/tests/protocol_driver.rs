@@ -13,7 +13,7 @@ use forkline_gate::driver::{Driver, Feature, LocalDriver};
 use forkline_gate::protocol::{Endpoint, ProtocolCommand, ProtocolDriver, open_all};
 use forkline_model::{Answer, LaneAudit, Metadata, Op, SessionId, World};
 
-const CWD: &str = "/work/\u{e9}";
+const CWD: &str = "/demo/\u{e9}";
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Nothing can be made here.

@@ -22,7 +22,7 @@ use super::storage::Span;
 use super::window::Window;
 use crate::context::{Context, Progress};
 use crate::error::{Error, Place, Result};
-use crate::fork::{Body, Copied, Plan, Row, Source};
+use crate::fork::{Body, Copied, InMemory, Plan, Row, Source};
 use crate::fs::FileHandle;
 use crate::spill::Sorted;
 
@@ -348,19 +348,6 @@ fn hand_over(
     match kind {
         StoreKind::Value => sink(Row::Value { address, seq, body }),
         StoreKind::List => sink(Row::Element { address, seq, body }),
-    }
-}
-
-/// Content that is not the source's own.
-struct InMemory(Json);
-
-impl Body for InMemory {
-    fn json(&mut self) -> Result<Json> {
-        Ok(self.0.clone())
-    }
-
-    fn copy_jsonl(&mut self, _out: &mut dyn io::Write) -> Option<Result<u64>> {
-        None
     }
 }
 

@@ -1,7 +1,6 @@
 //! Forks from and into memory: source maps are iterated once into destination maps.
 
 use std::collections::HashSet;
-use std::io;
 use std::sync::Arc;
 
 use forkline_model::address::SEQ_MAX;
@@ -16,7 +15,7 @@ use super::repo::Sessions;
 use super::storage::Shared;
 use crate::context::{Context, Progress};
 use crate::error::Result;
-use crate::fork::{Body, Copied, Destination, Plan, Row, Source};
+use crate::fork::{Copied, Destination, InMemory, Plan, Row, Source};
 use crate::repo::SessionRef;
 
 /// How many rows are copied between two looks at the context.
@@ -196,19 +195,6 @@ struct Kept<'a> {
     address: &'a Address,
     value: &'a Json,
     keep: Keep<'a>,
-}
-
-/// A payload that is in memory.
-struct InMemory(Json);
-
-impl Body for InMemory {
-    fn json(&mut self) -> Result<Json> {
-        Ok(self.0.clone())
-    }
-
-    fn copy_jsonl(&mut self, _out: &mut dyn io::Write) -> Option<Result<u64>> {
-        None
-    }
 }
 
 impl Source for MemorySource {
