@@ -10,6 +10,24 @@ use crate::error::Result;
 use crate::session::{Mutation, Session};
 
 /// A named path: its tip, queries along it, direct append. Holds no state of its own.
+///
+/// # Example
+///
+/// ```
+/// use forkline_engines::{Context, CreateOptions, MemoryRepo, Repo};
+/// use forkline_model::{BranchName, EntryQuery, Json};
+///
+/// let cx = Context::new();
+/// let session = MemoryRepo::new().create(&CreateOptions::default(), &cx)?;
+/// let main = session.create_branch(&BranchName::new("main")?, None, &cx)?;
+/// assert_eq!(main.tip()?, None);
+/// let question = Json::parse(r#"{"role":"user","content":"Why?"}"#).expect("it is JSON");
+/// let id = main.append_message(&question, &cx)?;
+/// assert_eq!(main.tip()?, Some(id.clone()));
+/// let newest = main.find_entry(&EntryQuery::default())?.expect("there is one");
+/// assert_eq!(newest.id, id);
+/// # Ok::<(), forkline_engines::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Branch {
     session: Session,

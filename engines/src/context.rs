@@ -68,6 +68,24 @@ pub trait Observer: Send + Sync {
 }
 
 /// Cancellation and observer of one call. The default has neither.
+///
+/// # Example
+///
+/// A call that is cancelled fails and leaves nothing behind:
+///
+/// ```
+/// use forkline_engines::{CancelToken, Context, CreateOptions, MemoryRepo, Repo};
+/// use forkline_model::{ErrorKind, ForkOptions};
+///
+/// let (cx, repo) = (Context::new(), MemoryRepo::new());
+/// let session = repo.create(&CreateOptions::default(), &cx)?;
+/// let token = CancelToken::new();
+/// let cancellable = Context::new().with_cancel(token.clone());
+/// token.cancel();
+/// let refused = repo.fork(&session, &ForkOptions::tree(), &cancellable);
+/// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::Cancelled));
+/// # Ok::<(), forkline_engines::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Context {
     cancel: CancelToken,

@@ -1,6 +1,24 @@
 //! Forks from any backend into any other: the same rules, the same bounds (contract §3).
 //!
 //! An open source needs nothing special: [`Repo::fork`] takes a session of any repository.
+//!
+//! # Example
+//!
+//! ```
+//! use forkline_engines::{Context, CreateOptions, MemoryRepo, Repo, SqliteRepo, transfer};
+//! use forkline_model::ForkOptions;
+//!
+//! # let folder = tempfile::tempdir().expect("a temporary folder");
+//! let cx = Context::new();
+//! let (memory, sqlite) = (MemoryRepo::new(), SqliteRepo::per_file(folder.path())?);
+//! let session = memory.create(&CreateOptions::default(), &cx)?;
+//! session.set_name("to keep", &cx)?;
+//! let source = session.reference().clone();
+//! session.close()?;
+//! let kept = transfer::fork(&memory, &source, &sqlite, &ForkOptions::tree(), &cx)?;
+//! assert_eq!(kept.name()?.as_deref(), Some("to keep"));
+//! # Ok::<(), forkline_engines::Error>(())
+//! ```
 
 use forkline_model::ForkOptions;
 
