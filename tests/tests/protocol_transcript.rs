@@ -94,7 +94,7 @@ fn every_feature_kind_and_limit_is_in_the_document() {
     let error = serde_json::from_str::<forkline_model::ErrorKind>("\"frob\"");
     let error = error.expect_err("it is no kind").to_string();
     let kinds: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
-    assert_eq!(kinds.len(), 31, "{kinds:?}");
+    assert_eq!(kinds.len(), 29, "{kinds:?}");
     for kind in kinds {
         assert!(named(kind), "{kind}");
     }
