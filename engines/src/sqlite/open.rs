@@ -78,6 +78,9 @@ pub(super) fn scratch() -> rusqlite::Result<Connection> {
 fn distrust(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // Plans do not depend on what is bound: else SQLite prepares each statement with a range
+    // anew at its first run, and again for other values.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.execute_batch("PRAGMA temp_store = FILE; PRAGMA mmap_size = 0")
 }
 
@@ -245,12 +248,20 @@ impl Reader {
             .map_err(|error| failed("read", &self.path, error))
     }
 
+    /// Ends the transaction.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(super) fn unpin(&self) -> Result<()> {
+        self.conn.execute_batch("COMMIT").map_err(|error| failed("read", &self.path, error))
+    }
+
     /// Ends the transaction and lets the source go; what is left is the anonymous database.
     ///
     /// # Errors
     /// I/O.
     pub(super) fn into_scratch(self) -> Result<Connection> {
-        self.conn.execute_batch("COMMIT").map_err(|error| failed("read", &self.path, error))?;
+        self.unpin()?;
         self.conn.flush_prepared_statement_cache();
         self.conn
             .execute_batch("DETACH src")

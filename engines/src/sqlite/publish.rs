@@ -79,8 +79,8 @@ impl Temp {
         Err(Error::io("make a temporary file in", folder, taken))
     }
 
-    /// Builds a container beside `destination`: schema, then what `fill` writes to `dst`, in one
-    /// transaction.
+    /// Builds a container beside `destination`: tables, what `fill` writes to them in `dst`, then
+    /// indexes and triggers, in one transaction.
     ///
     /// # Errors
     /// I/O, and those of `fill`.
@@ -112,7 +112,10 @@ impl Temp {
              PRAGMA dst.cache_size = -1024; BEGIN IMMEDIATE",
         )
         .map_err(at)?;
-        let filled = schema::create(conn, DESTINATION).map_err(at).and_then(|()| fill(conn));
+        let filled = schema::create_tables(conn, DESTINATION)
+            .map_err(at)
+            .and_then(|()| fill(conn))
+            .and_then(|()| schema::complete(conn, DESTINATION).map_err(at));
         if let Err(error) = filled {
             // What cannot be rolled back is thrown away with the file.
             let _ = conn.execute_batch("ROLLBACK");

@@ -74,7 +74,8 @@ fn no_statement_sorts_or_scans() {
     stage::index_ids(&destination).expect("an index");
     super::schema::create_branch_index(&destination).expect("a branch index");
     destination.execute_batch("ATTACH '' AS dst").expect("attached");
-    super::schema::create(&destination, "dst").expect("a container");
+    super::schema::create_tables(&destination, "dst").expect("tables");
+    super::schema::complete(&destination, "dst").expect("a container");
     for sql in MOVES {
         for step in steps(&destination, sql) {
             assert!(!step.contains("TEMP B-TREE"), "{sql}: {step}");

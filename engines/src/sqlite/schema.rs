@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
@@ -108,10 +109,28 @@ pub(super) const SESSION_TABLES: [(&str, &str); 7] = [
     ("sessions", "id"),
 ];
 
-/// Makes all objects in an empty database. `schema` is a name of this crate's.
-pub(super) fn create(conn: &Connection, schema: &'static str) -> rusqlite::Result<()> {
+/// Makes the tables in an empty database, which are to be filled before [`complete`]. `schema`
+/// is a name of this crate's.
+pub(super) fn create_tables(conn: &Connection, schema: &'static str) -> rusqlite::Result<()> {
+    create(conn, schema, &|kind| kind == "TABLE")
+}
+
+/// Makes the indexes and triggers. An index that is built of sorted rows is written once from
+/// front to back; one that grows row by row is written wherever a row falls.
+pub(super) fn complete(conn: &Connection, schema: &'static str) -> rusqlite::Result<()> {
+    create(conn, schema, &|kind| kind != "TABLE")
+}
+
+fn create(
+    conn: &Connection,
+    schema: &'static str,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> rusqlite::Result<()> {
     let prefix = format!("{schema}.");
-    OBJECTS.iter().try_for_each(|object| conn.execute_batch(&definition(&prefix, object)))
+    OBJECTS
+        .iter()
+        .filter(|object| is_wanted(object.0))
+        .try_for_each(|object| conn.execute_batch(&definition(&prefix, object)))
 }
 
 /// Makes the branch index alone.
@@ -129,6 +148,31 @@ fn definition(prefix: &str, (kind, name, rest): &(&str, &str, &str)) -> String {
     format!("CREATE {kind} {prefix}{name} {rest}")
 }
 
+/// An object as a container has it.
+struct Wanted {
+    name: &'static str,
+    /// As SQLite keeps what was made here.
+    exact: String,
+    canonical: String,
+}
+
+impl Wanted {
+    /// Whether that text defines the object. Most files were made here: of them nothing is taken
+    /// apart.
+    fn is(&self, sql: &str) -> bool {
+        sql == self.exact || canonical(sql) == self.canonical
+    }
+}
+
+/// All objects, taken apart once.
+static WANTED: LazyLock<Vec<Wanted>> = LazyLock::new(|| {
+    let wanted = |object: &(&str, &'static str, &str)| {
+        let exact = definition("", object);
+        Wanted { name: object.1, canonical: canonical(&exact), exact }
+    };
+    OBJECTS.iter().map(wanted).collect()
+});
+
 /// Checks that a database is a container of storage version 1, and nothing that acts on rows by
 /// itself stands beside it. Further tables and indexes are no harm.
 ///
@@ -137,15 +181,15 @@ fn definition(prefix: &str, (kind, name, rest): &(&str, &str, &str)) -> String {
 pub(super) fn check(conn: &Connection, schema: &'static str, path: &Path) -> Result<()> {
     let at = At::file(path);
     let corrupt = |reason: String| Error::corrupt(path, reason);
-    let mut wanted: BTreeMap<&str, String> =
-        OBJECTS.iter().map(|object| (object.1, canonical(&definition("", object)))).collect();
+    let mut wanted: BTreeMap<&str, &Wanted> =
+        WANTED.iter().map(|wanted| (wanted.name, wanted)).collect();
     let sql = format!("SELECT type, name, sql FROM {schema}.sqlite_schema");
     let mut statement = conn.prepare(&sql).map_err(|error| at.failed("read", error))?;
     let mut rows = statement.query([]).map_err(|error| at.failed("read", error))?;
     while let Some(row) = rows.next().map_err(|error| at.failed("read", error))? {
         let (kind, name) = (at.text(row, 0, "type")?, at.text(row, 1, "name")?);
         match wanted.remove(name) {
-            Some(definition) if canonical(at.text(row, 2, "sql")?) == definition => {}
+            Some(wanted) if wanted.is(at.text(row, 2, "sql")?) => {}
             Some(_) => {
                 return Err(corrupt(format!("its {kind} {name:?} is not the one of sessions")));
             }
@@ -178,4 +222,32 @@ fn canonical(sql: &str) -> String {
         text.push(c);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
+    use super::{WANTED, check, complete, create_tables};
+
+    #[test]
+    fn what_is_made_here_is_known_to_the_letter_and_other_layout_is_taken() {
+        let conn = Connection::open_in_memory().expect("a database");
+        create_tables(&conn, "main").expect("tables");
+        assert!(check(&conn, "main", Path::new("x")).is_err());
+        complete(&conn, "main").expect("a container");
+        check(&conn, "main", Path::new("x")).expect("a container");
+        for wanted in WANTED.iter() {
+            let kept: String = conn
+                .query_row("SELECT sql FROM sqlite_schema WHERE name = ?1", [wanted.name], |row| {
+                    row.get(0)
+                })
+                .expect("an object");
+            assert_eq!(kept, wanted.exact);
+            assert!(wanted.is(&kept.to_lowercase().replace(',', " ,\n")));
+            assert!(!wanted.is(&format!("{kept}x")));
+        }
+    }
 }

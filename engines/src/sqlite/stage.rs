@@ -226,6 +226,10 @@ impl Stage {
     /// # Errors
     /// I/O, *cancelled*.
     pub(super) fn seal(&self, cx: &Context) -> Result<Copied> {
+        let cached = |size| self.conn.execute_batch(size).map_err(|error| self.failed(error));
+        // No other database is attached now. The index grows in the order of no tree of its own,
+        // so what is not cached is written and read again and again.
+        cached("PRAGMA main.cache_size = -3072")?;
         schema::create_branch_index(&self.conn).map_err(|error| self.failed(error))?;
         let at = At::table(&self.path, NO_SESSION, "entries");
         let index = BranchIndex::new(&self.conn, "main", &self.path, NO_SESSION);
@@ -248,6 +252,7 @@ impl Stage {
             }
             Ok(())
         })?;
+        cached("PRAGMA main.cache_size = -1024")?;
         let count = |sql| {
             let counted = self.conn.query_row(sql, [], |row| Ok(at.number(row, 0, "count")));
             counted.map_err(|error| self.failed(error))?

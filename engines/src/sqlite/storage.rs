@@ -27,6 +27,9 @@ pub(super) struct SqliteStorage {
 }
 
 struct State {
+    /// A reader that has read what it was opened for, and holds no snapshot; the next takes it.
+    /// It goes before `conn`, whose closing takes the WAL in only as the last of the file.
+    idle: Option<Reader>,
     /// None once closed.
     conn: Option<Connection>,
     /// Whether a write failed; then no more are tried.
@@ -43,7 +46,7 @@ impl SqliteStorage {
         session_row(&Reader::open(path)?.conn, open::SOURCE, path, session)?;
         let conn = open::writer(path, sync)?;
         session_row(&conn, "main", path, session)?;
-        let state = State { conn: Some(conn), poisoned: false };
+        let state = State { idle: None, conn: Some(conn), poisoned: false };
         Ok(Self { path: path.to_owned(), session: session.clone(), state: Mutex::new(state) })
     }
 
@@ -131,21 +134,30 @@ impl Storage for SqliteStorage {
     fn dump(&self, visit: &mut dyn FnMut(StateRow) -> Result<()>) -> Result<()> {
         // A connection of its own: the visitor may use the session.
         let reader = {
-            let state = self.lock();
+            let mut state = self.lock();
             state.conn.as_ref().ok_or_else(|| self.closed())?;
-            let reader = Reader::beside_writer(&self.path)?;
+            let idle = state.idle.take();
+            let reader = idle.map_or_else(|| Reader::beside_writer(&self.path), Ok)?;
             reader.pin()?;
             reader
         };
-        Reads::new(&reader.conn, open::SOURCE, &self.path, self.session.as_str()).dump(visit)
+        Reads::new(&reader.conn, open::SOURCE, &self.path, self.session.as_str()).dump(visit)?;
+        reader.unpin()?;
+        let mut state = self.lock();
+        if state.conn.is_some() {
+            state.idle = Some(reader);
+        }
+        Ok(())
     }
 
     fn capture(&self, _cx: &Context) -> Result<Box<dyn Source>> {
         // The slow part first: within the queue there is only the pinning read.
-        let reader = {
-            self.lock().conn.as_ref().ok_or_else(|| self.closed())?;
-            Reader::beside_writer(&self.path)?
+        let idle = {
+            let mut state = self.lock();
+            state.conn.as_ref().ok_or_else(|| self.closed())?;
+            state.idle.take()
         };
+        let reader = idle.map_or_else(|| Reader::beside_writer(&self.path), Ok)?;
         let state = self.lock();
         state.conn.as_ref().ok_or_else(|| self.closed())?;
         let source = SqliteSource::pinned(reader, &self.session)?;
@@ -154,10 +166,76 @@ impl Storage for SqliteStorage {
     }
 
     fn close(&self) -> Result<()> {
-        let conn = self.lock().conn.take();
+        let mut state = self.lock();
+        drop(state.idle.take());
+        let conn = state.conn.take();
+        drop(state);
         match conn.map(Connection::close) {
             Some(Err((_, error))) => Err(failed("close", &self.path, error)),
             Some(Ok(())) | None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forkline_model::{Json, Millis, SessionId, Write};
+
+    use super::SqliteStorage;
+    use crate::repo::SyncCommits;
+    use crate::sqlite::SqliteRepo;
+    use crate::sqlite::names::{SIDE_SUFFIXES, side};
+    use crate::storage::{StateRow, Storage};
+    use crate::{Context, CreateOptions, Repo};
+
+    fn keys(storage: &SqliteStorage) -> Vec<String> {
+        let mut keys = Vec::new();
+        let dumped = storage.dump(&mut |row| {
+            if let StateRow::Value { address, .. } = row {
+                keys.push(address.key.as_str().to_owned());
+            }
+            Ok(())
+        });
+        dumped.expect("dumped");
+        keys
+    }
+
+    /// The reader that dumps leave for each other holds no snapshot, and does not outlive what
+    /// closes the file.
+    #[test]
+    fn a_reader_that_is_kept_sees_each_commit_and_leaves_no_side_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let repo = SqliteRepo::per_file(folder.path()).expect("a repository");
+        let session = repo.create(&CreateOptions::default(), &Context::new()).expect("a session");
+        let path = session.reference().path().expect("a file").to_owned();
+        let id: SessionId = session.metadata().id.clone();
+        session.close().expect("closed");
+
+        let set = |key: &str| [Write::set("app", key, Json::null()).expect("a write")];
+        let open = || SqliteStorage::open(&path, &id, SyncCommits::No).expect("opened");
+        let storage = open();
+        assert!(keys(&storage).is_empty());
+        storage.commit(&set("a"), Millis::EPOCH).expect("committed");
+        assert_eq!(keys(&storage), ["a"]);
+        storage.commit(&set("b"), Millis::EPOCH).expect("committed");
+        // A dump within a dump has a reader of its own; one of the two is kept.
+        let mut inner = Vec::new();
+        let outer = storage.dump(&mut |_| {
+            inner.push(keys(&storage));
+            storage.commit(&set("c"), Millis::EPOCH).map(drop)
+        });
+        outer.expect("dumped");
+        assert_eq!(inner, [vec!["a", "b"], vec!["a", "b", "c"]]);
+        assert!(storage.lock().idle.is_some());
+        storage.capture(&Context::new()).expect("captured");
+        assert!(storage.lock().idle.is_none());
+        assert_eq!(keys(&storage), ["a", "b", "c"]);
+        let no_side_file = || SIDE_SUFFIXES.iter().all(|suffix| !side(&path, suffix).exists());
+        storage.close().expect("closed");
+        assert!(no_side_file());
+        let storage = open();
+        assert_eq!(keys(&storage), ["a", "b", "c"]);
+        drop(storage);
+        assert!(no_side_file());
     }
 }
