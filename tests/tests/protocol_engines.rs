@@ -172,12 +172,8 @@ fn hunt(fault: &str, folder: &Path, cases: u64) -> Result<Vec<Feature>, (Vec<Op>
     let mut left_out = std::collections::BTreeSet::new();
     for case in 0..cases {
         let (setup, ops) = operations(&options, case);
-        let place = Place {
-            folder: &folder.join(case.to_string()),
-            audit: setup.audit,
-            cwd: &setup.cwd,
-            shift: setup.shift,
-        };
+        let folder = folder.join(case.to_string());
+        let place = setup.place(&folder);
         match play(&ops, &roster, &place, &AtomicUsize::new(0)) {
             Ok(tally) => left_out.extend(tally.left_out.into_keys()),
             Err(violation) => return Err((ops, violation)),

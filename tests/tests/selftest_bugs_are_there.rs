@@ -181,7 +181,13 @@ fn ops(behind: &[&str]) -> Vec<Op> {
 
 fn played(ops: &[Op], roster: &dyn Roster) -> Result<(), Violation> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let place = Place { folder: folder.path(), audit: LaneAudit::Selected, cwd: "/gate", shift: 0 };
+    let place = Place {
+        folder: folder.path(),
+        audit: LaneAudit::Selected,
+        cwd: "/gate",
+        turn: 0,
+        shift: 0,
+    };
     play(ops, roster, &place, &AtomicUsize::new(0)).map(drop)
 }
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use forkline_model::{ForkOptions, LaneAudit, Metadata, SessionId};
 
-use super::open::{Reader, SOURCE};
+use super::open::{Reader, Use};
 use super::plan::Pinned;
-use super::rows::{SessionRow, session_row};
+use super::rows::SessionRow;
 use super::stage::Stage;
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ impl SqliteSource {
     /// *Unknown session*, *unsupported version*, *corrupt source*, *busy*, I/O.
     pub(super) fn open(path: &Path, session: &SessionId) -> Result<Self> {
         for _ in 0..ATTEMPTS {
-            let captured = Reader::open(path).and_then(|reader| {
+            let captured = Reader::open(path, Use::Fork).and_then(|reader| {
                 let source = Self::pinned(reader, session);
                 source.map(|source| (source.is_intact(), source))
             });
@@ -55,7 +55,7 @@ impl SqliteSource {
     /// Those of [`SqliteSource::open`].
     pub(super) fn pinned(reader: Reader, session: &SessionId) -> Result<Self> {
         reader.pin()?;
-        let row = session_row(&reader.conn, SOURCE, reader.path(), session)?;
+        let row = reader.session_row(session)?;
         Ok(Self {
             path: reader.path().to_owned(),
             session: session.clone(),

@@ -41,7 +41,8 @@ impl Place {
         fill: &dyn Fn(&Connection) -> rusqlite::Result<()>,
     ) -> Result<()> {
         if !self.is_shared || !exists(&self.path) {
-            let built = Temp::build(conn, &self.path, &mut |conn| self.write(conn, new, fill));
+            let mut fill = |conn: &Connection| self.write(conn, new, fill);
+            let built = Temp::build(conn, &self.path, new.rows, &mut fill);
             let built = built.map_err(|error| self.not_committed(error))?;
             match built.publish(&self.path, &new.metadata.id) {
                 // Somebody made the container meanwhile: it gets the rows.
@@ -137,6 +138,8 @@ pub(super) struct NewSession<'a> {
     pub(super) metadata: &'a Metadata,
     pub(super) next_seq: u64,
     pub(super) messages: u64,
+    /// How many rows it comes with.
+    pub(super) rows: u64,
 }
 
 /// Whether a name is taken, by whatever.
@@ -186,7 +189,9 @@ impl Destination for SqliteDestination {
             .conn_mut()
             .progress_handler(STEPS_PER_CHECK, Some(move || cancel.check().is_err()))
             .map_err(|error| failed("prepare to write", &place.path, error))?;
-        let new = NewSession { metadata: &metadata, next_seq, messages: copied.messages };
+        let Copied { entries, messages, values, elements } = copied;
+        let rows = entries + values + elements;
+        let new = NewSession { metadata: &metadata, next_seq, messages, rows };
         let id = metadata.id.as_str();
         place.store(stage.conn(), &new, &|conn| move_rows(conn, id))?;
         Ok(SessionRef { metadata, location: Location::File(place.path) })

@@ -1,9 +1,9 @@
 //! How databases are opened: to write, to read, as a source.
 //!
-//! A source is attached by the rule below, so that no byte of it changes and no side file is left
+//! A source is opened by the rule below, so that no byte of it changes and no side file is left
 //! beside it (contract §3.3):
 //!
-//! | beside the database | attached as |
+//! | beside the database | opened with |
 //! |---|---|
 //! | no `-wal`, or an empty one without `-shm` | `immutable=1`: no lock, no side file |
 //! | `-wal` and `-shm` | `mode=ro`, else `mode=ro&readonly_shm=1` |
@@ -19,11 +19,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use forkline_model::SessionId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::names::{side, uri};
-use super::rows::failed;
+use super::rows::{SessionRow, failed, session_row};
 use super::schema;
 use crate::error::{Error, Result};
 use crate::repo::SyncCommits;
@@ -74,6 +75,23 @@ pub(super) fn scratch() -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
+/// A connection that reads one database; `query` says how its URI opens it.
+fn look(path: &Path, query: &str) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(uri(path, query), flags)?;
+    distrust(&conn)?;
+    touch(&conn, "main")?;
+    Ok(conn)
+}
+
+/// Opens the file and what stands beside it, so that a failure shows here.
+fn touch(conn: &Connection, schema: &str) -> rusqlite::Result<()> {
+    let sql = format!("SELECT 1 FROM {schema}.sqlite_schema LIMIT 1");
+    conn.prepare(&sql).and_then(|mut read| read.exists([])).map(drop)
+}
+
 /// What every connection is told: wait for locks, spill to disk, run nothing that a file brings.
 fn distrust(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
@@ -92,10 +110,7 @@ pub(super) fn attach(
     schema: &'static str,
 ) -> rusqlite::Result<()> {
     conn.execute(&format!("ATTACH ?1 AS {schema}"), [uri(path, query)])?;
-    // Opens the file and what stands beside it, so that a failure shows here.
-    let sql = format!("SELECT 1 FROM {schema}.sqlite_schema LIMIT 1");
-    let touched = conn.prepare(&sql).and_then(|mut read| read.exists([]));
-    touched.map(drop).inspect_err(|_| {
+    touch(conn, schema).inspect_err(|_| {
         // The attempt failed already; that failure is reported.
         let _ = conn.execute_batch(&format!("DETACH {schema}"));
     })
@@ -155,39 +170,49 @@ impl Sides {
 /// write to the container. It is for folders that nobody here can write to anyway.
 const WITH_SIDES: [&str; 2] = ["mode=ro", "mode=ro&readonly_shm=1"];
 
-/// A database attached as `src` to an anonymous one.
+/// What a reader is for, which decides where its connection has the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// To be looked at: alone, as `main`.
+    Look,
+    /// The source of a fork: as `src`, attached to an anonymous database that is to be a stage.
+    Fork,
+}
+
+/// A database opened to read.
 pub(super) struct Reader {
     pub(super) conn: Connection,
+    schema: &'static str,
     path: PathBuf,
     /// Of an immutable reader: what the file was before it was read.
     before: Option<Fingerprint>,
 }
 
 impl Reader {
-    /// Opens a source by the rule of this module.
+    /// Opens a database by the rule of this module.
     ///
     /// # Errors
     /// I/O, *busy*, *corrupt source* for what is no session container.
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path, use_: Use) -> Result<Self> {
         require_file(path)?;
         // Taken first: a writer that comes between the two shows in one of them.
         let before = Fingerprint::of(path)?;
         let sides = Sides::of(path);
         if sides.are_quiet() {
-            return Self::attached(path, &["immutable=1"], Some(before));
+            return Self::by(path, use_, &["immutable=1"], Some(before));
         }
         if sides.wal.is_some() && sides.shm.is_some() {
-            return Self::attached(path, &WITH_SIDES, None);
+            return Self::by(path, use_, &WITH_SIDES, None);
         }
-        Self::attached(path, &["mode=ro"], None)
+        Self::by(path, use_, &["mode=ro"], None)
     }
 
-    /// Opens a source that this process has open to write: its side files are there.
+    /// Opens a database that this process has open to write: its side files are there.
     ///
     /// # Errors
     /// Those of [`Reader::open`].
-    pub(super) fn beside_writer(path: &Path) -> Result<Self> {
-        Self::attached(path, &["mode=ro"], None)
+    pub(super) fn beside_writer(path: &Path, use_: Use) -> Result<Self> {
+        Self::by(path, use_, &["mode=ro"], None)
     }
 
     /// Opens a database without leaving any side file, for a listing: what stands in a `-wal`
@@ -200,30 +225,52 @@ impl Reader {
         let before = Fingerprint::of(path)?;
         let sides = Sides::of(path);
         if sides.wal.is_some() && sides.shm.is_some() {
-            return Self::attached(path, &WITH_SIDES, None);
+            return Self::by(path, Use::Look, &WITH_SIDES, None);
         }
-        Self::attached(path, &["immutable=1"], sides.are_quiet().then_some(before))
+        Self::by(path, Use::Look, &["immutable=1"], sides.are_quiet().then_some(before))
     }
 
-    fn attached(path: &Path, queries: &[&str], before: Option<Fingerprint>) -> Result<Self> {
-        let conn = scratch().map_err(|error| failed("make a stage for", path, error))?;
-        let mut attached = Ok(());
-        for query in queries {
-            attached = attach(&conn, path, query, SOURCE);
-            if attached.is_ok() {
+    /// Opens a database in the first of these ways that succeeds.
+    fn by(path: &Path, use_: Use, ways: &[&str], before: Option<Fingerprint>) -> Result<Self> {
+        let schema = match use_ {
+            Use::Look => "main",
+            Use::Fork => SOURCE,
+        };
+        let mut opened = Err(rusqlite::Error::InvalidQuery);
+        for way in ways {
+            opened = match use_ {
+                Use::Look => look(path, way),
+                Use::Fork => {
+                    scratch().and_then(|conn| attach(&conn, path, way, SOURCE).map(|()| conn))
+                }
+            };
+            if opened.is_ok() {
                 break;
             }
         }
-        attached.map_err(|error| failed("open", path, error))?;
-        conn.execute_batch("PRAGMA src.cache_size = -1024")
+        let conn = opened.map_err(|error| failed("open", path, error))?;
+        conn.execute_batch(&format!("PRAGMA {schema}.cache_size = -1024"))
             .map_err(|error| failed("open", path, error))?;
-        schema::check(&conn, SOURCE, path)?;
-        Ok(Self { conn, path: path.to_owned(), before })
+        schema::check(&conn, schema, path)?;
+        Ok(Self { conn, schema, path: path.to_owned(), before })
+    }
+
+    /// The name under which the connection has the database.
+    pub(super) fn schema(&self) -> &'static str {
+        self.schema
     }
 
     /// The database.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The row of a session.
+    ///
+    /// # Errors
+    /// *Unknown session*, *unsupported version*, *corrupt source*, *busy*, I/O.
+    pub(super) fn session_row(&self, session: &SessionId) -> Result<SessionRow> {
+        session_row(&self.conn, self.schema, &self.path, session)
     }
 
     /// Whether it reads one snapshot of a WAL, which no writer takes away.
@@ -243,9 +290,8 @@ impl Reader {
     /// # Errors
     /// *Busy*, I/O.
     pub(super) fn pin(&self) -> Result<()> {
-        self.conn
-            .execute_batch("BEGIN; SELECT 1 FROM src.sqlite_schema LIMIT 1")
-            .map_err(|error| failed("read", &self.path, error))
+        let sql = format!("BEGIN; SELECT 1 FROM {}.sqlite_schema LIMIT 1", self.schema);
+        self.conn.execute_batch(&sql).map_err(|error| failed("read", &self.path, error))
     }
 
     /// Ends the transaction.
@@ -256,7 +302,8 @@ impl Reader {
         self.conn.execute_batch("COMMIT").map_err(|error| failed("read", &self.path, error))
     }
 
-    /// Ends the transaction and lets the source go; what is left is the anonymous database.
+    /// Of a fork: ends the transaction and lets the source go; what is left is the anonymous
+    /// database.
     ///
     /// # Errors
     /// I/O.

@@ -23,6 +23,9 @@ use crate::error::{Error, Result};
 /// The name under which a destination is attached.
 pub(super) const DESTINATION: &str = "dst";
 
+/// From this many rows on, tables are filled before they are indexed.
+const MANY_ROWS: u64 = 512;
+
 /// How often a temporary file is made anew because a sweep took it before it was locked.
 const ATTEMPTS: usize = 16;
 
@@ -79,21 +82,27 @@ impl Temp {
         Err(Error::io("make a temporary file in", folder, taken))
     }
 
-    /// Builds a container beside `destination`: tables, what `fill` writes to them in `dst`, then
-    /// indexes and triggers, in one transaction.
+    /// Builds a container beside `destination`: tables, what `fill` writes to them in `dst`, and
+    /// indexes and triggers, in one transaction. Those come last where there are many rows.
     ///
     /// # Errors
     /// I/O, and those of `fill`.
     pub(super) fn build(
         conn: &Connection,
         destination: &Path,
+        rows: u64,
         fill: &mut dyn FnMut(&Connection) -> Result<()>,
     ) -> Result<Self> {
         let folder = destination.parent().unwrap_or(Path::new("/"));
         let temp = Self::create(folder)?;
         let at = |error| failed("write", &temp.path, error);
+        let is_small = rows < MANY_ROWS;
+        if is_small {
+            let empty = schema::empty_file().map_err(at)?;
+            fs::write(&temp.path, empty).map_err(|error| Error::io("write", &temp.path, error))?;
+        }
         attach(conn, &temp.path, "mode=rw", DESTINATION).map_err(at)?;
-        let built = temp.write(conn, fill);
+        let built = temp.write(conn, !is_small, fill);
         let detached = conn.execute_batch("DETACH dst").map_err(at);
         built.and(detached)?;
         temp.require_no_side_file()?;
@@ -103,6 +112,7 @@ impl Temp {
     fn write(
         &self,
         conn: &Connection,
+        is_empty: bool,
         fill: &mut dyn FnMut(&Connection) -> Result<()>,
     ) -> Result<()> {
         let at = |error| failed("write", &self.path, error);
@@ -112,10 +122,12 @@ impl Temp {
              PRAGMA dst.cache_size = -1024; BEGIN IMMEDIATE",
         )
         .map_err(at)?;
-        let filled = schema::create_tables(conn, DESTINATION)
-            .map_err(at)
+        let made = |make: fn(&Connection, &'static str) -> rusqlite::Result<()>| {
+            if is_empty { make(conn, DESTINATION).map_err(at) } else { Ok(()) }
+        };
+        let filled = made(schema::create_tables)
             .and_then(|()| fill(conn))
-            .and_then(|()| schema::complete(conn, DESTINATION).map_err(at));
+            .and_then(|()| made(schema::complete));
         if let Err(error) = filled {
             // What cannot be rolled back is thrown away with the file.
             let _ = conn.execute_batch("ROLLBACK");

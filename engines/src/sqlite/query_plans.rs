@@ -5,7 +5,7 @@ use forkline_model::Scope;
 use rusqlite::Connection;
 
 use super::destination::MOVES;
-use super::open::Reader;
+use super::open::{Reader, Use};
 use super::plan::{
     ALL_ENTRIES, BRANCH_PREFILTER, KEEP_ELEMENTS, KEEP_VALUES, SPAN_ENTRIES, TREE_PREFILTER,
     UNKNOWN_RESERVED,
@@ -44,7 +44,7 @@ fn no_statement_sorts_or_scans() {
     let path = session.reference().path().expect("a file").to_owned();
     session.close().expect("closed");
 
-    let reader = Reader::open(&path).expect("a reader");
+    let reader = Reader::open(&path, Use::Fork).expect("a reader");
     let conn = &reader.conn;
     Functions::register(conn, &path, "", &Scope::Tree).expect("functions");
     stage::create(conn).expect("a stage");

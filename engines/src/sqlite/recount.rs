@@ -7,7 +7,7 @@ use forkline_model::{SessionId, Usage};
 use rusqlite::Connection;
 
 use super::index::{BranchIndex, Span};
-use super::open::{Reader, SOURCE};
+use super::open::{Reader, Use};
 use super::reads::Reads;
 use super::rows::{At, session_row};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub type Finding = String;
 /// *Unknown session*, *corrupt source* for rows that cannot be read at all, I/O.
 pub fn recount(path: &Path, session: &SessionId) -> Result<Vec<Finding>> {
     let path = &std::fs::canonicalize(path).map_err(|error| Error::io("open", path, error))?;
-    let reader = Reader::open(path)?;
+    let reader = Reader::open(path, Use::Look)?;
     reader.pin()?;
     let recount = Recount { conn: &reader.conn, path, session: session.as_str() };
     let mut findings = Vec::new();
@@ -68,10 +68,10 @@ impl Recount<'_> {
     }
 
     fn statistics(&self, session: &SessionId, findings: &mut Vec<Finding>) -> Result<()> {
-        let stored = Reads::new(self.conn, SOURCE, self.path, self.session).stats()?;
-        let next_seq = session_row(self.conn, SOURCE, self.path, session)?.next_seq;
+        let stored = Reads::new(self.conn, "main", self.path, self.session).stats()?;
+        let next_seq = session_row(self.conn, "main", self.path, session)?.next_seq;
         let mut usage = Usage::default();
-        let sql = "SELECT id, seq, entry_id, adjustment, usage, details FROM src.usage_ledger \
+        let sql = "SELECT id, seq, entry_id, adjustment, usage, details FROM usage_ledger \
                    WHERE session_id = ?1 ORDER BY seq";
         self.each("usage_ledger", sql, &mut |at, row| {
             let row = at.usage(row)?;
@@ -83,7 +83,7 @@ impl Recount<'_> {
             findings.push(format!("usage is {stored}, the ledger sums up to {usage}"));
         }
         let mut messages = 0;
-        let sql = "SELECT 1 FROM src.entries WHERE session_id = ?1 AND type = 'message'";
+        let sql = "SELECT 1 FROM entries WHERE session_id = ?1 AND type = 'message'";
         self.each("entries", sql, &mut |_, _| {
             messages += 1;
             Ok(())
@@ -92,10 +92,10 @@ impl Recount<'_> {
             let stored = stored.message_count;
             findings.push(format!("message count is {stored}, there are {messages} messages"));
         }
-        let sql = "SELECT seq FROM src.entries WHERE session_id = ?1 UNION ALL \
-                   SELECT seq FROM src.scalar_values WHERE session_id = ?1 UNION ALL \
-                   SELECT seq FROM src.list_values WHERE session_id = ?1 UNION ALL \
-                   SELECT seq FROM src.usage_ledger WHERE session_id = ?1";
+        let sql = "SELECT seq FROM entries WHERE session_id = ?1 UNION ALL \
+                   SELECT seq FROM scalar_values WHERE session_id = ?1 UNION ALL \
+                   SELECT seq FROM list_values WHERE session_id = ?1 UNION ALL \
+                   SELECT seq FROM usage_ledger WHERE session_id = ?1";
         let mut seqs = BTreeSet::new();
         self.each("entries", sql, &mut |at, row| {
             let seq = at.number(row, 0, "seq")?;
@@ -111,7 +111,7 @@ impl Recount<'_> {
 
     fn index(&self, findings: &mut Vec<Finding>) -> Result<()> {
         let mut nodes = std::collections::BTreeMap::new();
-        let sql = "SELECT id, parent_id, seq, type FROM src.entries WHERE session_id = ?1";
+        let sql = "SELECT id, parent_id, seq, type FROM entries WHERE session_id = ?1";
         self.each("entries", sql, &mut |at, row| {
             let node = Node {
                 id: at.text(row, 0, "id")?.to_owned(),
@@ -156,12 +156,12 @@ impl Recount<'_> {
 
     /// The path of an entry as the index gives it: seq, id and type, newest first.
     fn indexed_path(&self, entry: &str) -> Result<Option<Vec<(i64, String, String)>>> {
-        let index = BranchIndex::new(self.conn, SOURCE, self.path, self.session);
+        let index = BranchIndex::new(self.conn, "main", self.path, self.session);
         let Some(spot) = index.spot(entry)? else { return Ok(None) };
         let at = self.at("branch_entries");
         let mut path = Vec::new();
         index.walk(spot, &mut |Span { branch, low, high }| {
-            let sql = "SELECT entry_seq, entry_id, entry_type FROM src.branch_entries \
+            let sql = "SELECT entry_seq, entry_id, entry_type FROM branch_entries \
                        WHERE session_id = ?1 AND branch_id = ?2 \
                        AND entry_seq > ?3 AND entry_seq <= ?4 ORDER BY entry_seq DESC";
             let rows = self.conn.prepare_cached(sql).and_then(|mut scan| {
@@ -183,7 +183,7 @@ impl Recount<'_> {
         findings: &mut Vec<Finding>,
     ) -> Result<()> {
         let mut tips = BTreeSet::new();
-        let sql = "SELECT branch_id, tip_entry_id, tip_seq FROM src.branch_meta \
+        let sql = "SELECT branch_id, tip_entry_id, tip_seq FROM branch_meta \
                    WHERE session_id = ?1";
         self.each("branch_meta", sql, &mut |at, row| {
             let (branch, tip) = (at.text(row, 0, "branch_id")?, at.text(row, 1, "tip_entry_id")?);

@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use forkline_model::{Error as ModelError, Metadata, SessionId};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::TransactionBehavior;
 
 use super::capture::SqliteSource;
 use super::destination::{NewSession, Place, SqliteDestination, exists};
 use super::names::{SIDE_SUFFIXES, file_name, side};
-use super::open::{Reader, SOURCE, scratch, writer};
+use super::open::{Reader, Use, scratch, writer};
 use super::publish::{make_folder, sweep, sync_folder};
 use super::rows::{At, failed, session_row};
 use super::schema::SESSION_TABLES;
@@ -127,7 +127,7 @@ impl SqliteRepo {
     }
 
     fn remove_file(&self, path: &Path, session: &SessionId) -> Result<()> {
-        session_row(&Reader::open(path)?.conn, SOURCE, path, session)?;
+        Reader::open(path, Use::Look)?.session_row(session)?;
         // Opened to write and closed again, the file takes its WAL in: what a crash between the
         // removals leaves is no WAL that a later file of this name would replay.
         let conn = writer(path, self.sync())?;
@@ -146,7 +146,7 @@ impl SqliteRepo {
     }
 
     fn remove_rows(&self, path: &Path, session: &SessionId) -> Result<()> {
-        session_row(&Reader::open(path)?.conn, SOURCE, path, session)?;
+        Reader::open(path, Use::Look)?.session_row(session)?;
         let at = |error| failed("delete from", path, error);
         let mut conn = writer(path, self.sync())?;
         let transaction =
@@ -165,7 +165,7 @@ impl SqliteRepo {
         let read = || -> Result<Vec<Metadata>> {
             let reader = Reader::to_list(path)?;
             reader.pin()?;
-            let found = sessions(&reader.conn, path)?;
+            let found = sessions(&reader)?;
             Ok(if reader.is_intact() { found } else { Vec::new() })
         };
         // Read again where a writer came between.
@@ -183,7 +183,7 @@ impl Repo for SqliteRepo {
         let place = self.place(&metadata.id)?;
         let metadata = Metadata { cwd: None, ..metadata.clone() };
         let conn = scratch().map_err(|error| failed("prepare", &place.path, error))?;
-        let new = NewSession { metadata: &metadata, next_seq: 1, messages: 0 };
+        let new = NewSession { metadata: &metadata, next_seq: 1, messages: 0, rows: 0 };
         place.store(&conn, &new, &|_| Ok(()))?;
         Ok(SessionRef { metadata, location: Location::File(place.path) })
     }
@@ -219,10 +219,10 @@ impl Repo for SqliteRepo {
         if !place.is_shared {
             return Err(taken.into());
         }
-        let reader = Reader::open(&place.path)?;
+        let reader = Reader::open(&place.path, Use::Look)?;
         let found = reader
             .conn
-            .prepare("SELECT 1 FROM src.sessions WHERE id = ?1")
+            .prepare("SELECT 1 FROM sessions WHERE id = ?1")
             .and_then(|mut find| find.exists([metadata.id.as_str()]));
         if found.map_err(|error| failed("read", &place.path, error))? {
             return Err(taken.into());
@@ -281,12 +281,12 @@ pub fn sessions_in(
 ) -> Result<Vec<SessionRef>> {
     let path = container.as_ref();
     let path = fs::canonicalize(path).map_err(|error| Error::io("open", path, error))?;
-    let reader = Reader::open(&path)?;
+    let reader = Reader::open(&path, Use::Look)?;
     reader.pin()?;
-    let ids = session_ids(&reader.conn, &path)?;
+    let ids = session_ids(&reader)?;
     let ids = ids.into_iter().filter(|id| wanted.is_none_or(|wanted| wanted == id));
     ids.map(|id| {
-        let metadata = session_row(&reader.conn, SOURCE, &path, &id)?.metadata;
+        let metadata = reader.session_row(&id)?.metadata;
         Ok(SessionRef { metadata, location: Location::File(path.clone()) })
     })
     .collect()
@@ -315,17 +315,17 @@ fn located(at: &SessionRef) -> Result<PathBuf> {
 }
 
 /// The sessions of a container that can be read.
-fn sessions(conn: &Connection, path: &Path) -> Result<Vec<Metadata>> {
-    let ids = session_ids(conn, path)?.into_iter();
-    let read = ids.filter_map(|id| session_row(conn, SOURCE, path, &id).ok());
+fn sessions(reader: &Reader) -> Result<Vec<Metadata>> {
+    let ids = session_ids(reader)?.into_iter();
+    let read = ids.filter_map(|id| reader.session_row(&id).ok());
     Ok(read.map(|row| row.metadata).collect())
 }
 
 /// The ids of a container's sessions; what is no id names no session.
-fn session_ids(conn: &Connection, path: &Path) -> Result<Vec<SessionId>> {
-    let at = At::table(path, "", "sessions");
+fn session_ids(reader: &Reader) -> Result<Vec<SessionId>> {
+    let at = At::table(reader.path(), "", "sessions");
     let mut ids =
-        conn.prepare("SELECT id FROM src.sessions").map_err(|error| at.failed("list", error))?;
+        reader.conn.prepare("SELECT id FROM sessions").map_err(|error| at.failed("list", error))?;
     let mut rows = ids.query([]).map_err(|error| at.failed("list", error))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(|error| at.failed("list", error))? {

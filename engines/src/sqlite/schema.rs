@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use rusqlite::Connection;
 
@@ -119,6 +119,22 @@ pub(super) fn create_tables(conn: &Connection, schema: &'static str) -> rusqlite
 /// front to back; one that grows row by row is written wherever a row falls.
 pub(super) fn complete(conn: &Connection, schema: &'static str) -> rusqlite::Result<()> {
     create(conn, schema, &|kind| kind != "TABLE")
+}
+
+/// The file of a container without sessions, made once: for what holds few rows, taking it is
+/// faster than the statements that make it, and the rows fall into its indexes as they come.
+///
+/// # Errors
+/// Out of memory.
+pub(super) fn empty_file() -> rusqlite::Result<&'static [u8]> {
+    static FILE: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(file) = FILE.get() {
+        return Ok(file);
+    }
+    let mut conn = Connection::open_in_memory()?;
+    create(&conn, "main", &|_| true)?;
+    let file = conn.serialize("main")?.to_vec();
+    Ok(FILE.get_or_init(|| file))
 }
 
 fn create(

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use super::capture::SqliteSource;
 use super::commit::Commit;
-use super::open::{self, Reader};
+use super::open::{self, Reader, Use};
 use super::reads::Reads;
 use super::rows::{failed, session_row};
 use crate::context::Context;
@@ -27,7 +27,7 @@ pub(super) struct SqliteStorage {
 }
 
 struct State {
-    /// A reader that has read what it was opened for, and holds no snapshot; the next takes it.
+    /// The reader of a dump that is over, which holds no snapshot; the next dump takes it.
     /// It goes before `conn`, whose closing takes the WAL in only as the last of the file.
     idle: Option<Reader>,
     /// None once closed.
@@ -43,7 +43,7 @@ impl SqliteStorage {
     /// *Unknown session*, *unsupported version*, *corrupt source*, *busy*, I/O.
     pub(super) fn open(path: &Path, session: &SessionId, sync: SyncCommits) -> Result<Self> {
         // A look without a trace first: what is refused is not even opened to write.
-        session_row(&Reader::open(path)?.conn, open::SOURCE, path, session)?;
+        Reader::open(path, Use::Look)?.session_row(session)?;
         let conn = open::writer(path, sync)?;
         session_row(&conn, "main", path, session)?;
         let state = State { idle: None, conn: Some(conn), poisoned: false };
@@ -137,11 +137,11 @@ impl Storage for SqliteStorage {
             let mut state = self.lock();
             state.conn.as_ref().ok_or_else(|| self.closed())?;
             let idle = state.idle.take();
-            let reader = idle.map_or_else(|| Reader::beside_writer(&self.path), Ok)?;
+            let reader = idle.map_or_else(|| Reader::beside_writer(&self.path, Use::Look), Ok)?;
             reader.pin()?;
             reader
         };
-        Reads::new(&reader.conn, open::SOURCE, &self.path, self.session.as_str()).dump(visit)?;
+        Reads::new(&reader.conn, reader.schema(), &self.path, self.session.as_str()).dump(visit)?;
         reader.unpin()?;
         let mut state = self.lock();
         if state.conn.is_some() {
@@ -152,12 +152,8 @@ impl Storage for SqliteStorage {
 
     fn capture(&self, _cx: &Context) -> Result<Box<dyn Source>> {
         // The slow part first: within the queue there is only the pinning read.
-        let idle = {
-            let mut state = self.lock();
-            state.conn.as_ref().ok_or_else(|| self.closed())?;
-            state.idle.take()
-        };
-        let reader = idle.map_or_else(|| Reader::beside_writer(&self.path), Ok)?;
+        self.lock().conn.as_ref().ok_or_else(|| self.closed())?;
+        let reader = Reader::beside_writer(&self.path, Use::Fork)?;
         let state = self.lock();
         state.conn.as_ref().ok_or_else(|| self.closed())?;
         let source = SqliteSource::pinned(reader, &self.session)?;
@@ -228,7 +224,6 @@ mod tests {
         assert_eq!(inner, [vec!["a", "b"], vec!["a", "b", "c"]]);
         assert!(storage.lock().idle.is_some());
         storage.capture(&Context::new()).expect("captured");
-        assert!(storage.lock().idle.is_none());
         assert_eq!(keys(&storage), ["a", "b", "c"]);
         let no_side_file = || SIDE_SUFFIXES.iter().all(|suffix| !side(&path, suffix).exists());
         storage.close().expect("closed");

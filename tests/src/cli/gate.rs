@@ -1,29 +1,35 @@
 //! `forkline gate`.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 
 use super::{HOLDS, VIOLATION, progress, trouble};
-use crate::gate::{self, Engines, Options, Outcome, Report, Roster};
+use crate::gate::{self, Engines, InTurn, Options, Outcome, Report, Roster};
 use crate::lineup::EngineKind;
 use crate::protocol::ProtocolRoster;
 
 /// Sequences of a full run (gate.md, "Numbers of one run").
 const FULL_CASES: u64 = 1_000_000;
+/// Long sequences of a full run, and how long they are (reliability.md §2.1).
+const LONG_CASES: u64 = 200;
+const LONG_OPS: RangeInclusive<usize> = 500..=2000;
 /// The largest trees that are enumerated.
 const ENTRIES_MAX: usize = 5;
 
 const EXAMPLES: &str = "\
 Examples:
   forkline gate
-      5000 random sequences of 20 to 40 operations, every engine in step with the model
+      5000 random sequences of 20 to 40 operations, each by two of the engines in turn
+  forkline gate --in-step --cases 500
+      each sequence by all engines at once
   forkline gate --cases 200000 --seed 7 --shard 1/4 --junit gate.xml
       a quarter of a long run, with a report for a CI system
-  forkline gate --engines memory,jsonl --time 60s
-      two engines only, for a minute at most
+  forkline gate --engines memory,jsonl --time 60s --ops 500-2000
+      two engines only, long sequences, for a minute at most
   forkline gate --engine 'my-engine --folder {dir}' --cases 1000
       an engine of your own: a program that speaks the protocol of tests/PROTOCOL.md
   forkline gate --exhaustive
@@ -41,6 +47,7 @@ Exit status: 0 all holds, 1 a difference or a floor that was missed, 2 wrong cal
 /// Random operation sequences over all engines, held against the model after every step
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags of a command")]
 pub(super) struct Arguments {
     /// How many sequences
     #[arg(long, value_name = "N", default_value_t = 5000)]
@@ -62,9 +69,12 @@ pub(super) struct Arguments {
     /// What one call of that program may take
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     call_limit: Duration,
-    /// The longest sequence
-    #[arg(long, value_name = "MAX", default_value_t = gate::OPS_MAX)]
-    ops: usize,
+    /// The longest sequence, or the shortest and the longest: 60, 500-2000
+    #[arg(long, value_name = "MAX", default_value = "20-40", value_parser = lengths)]
+    ops: RangeInclusive<usize>,
+    /// All engines at once in every sequence, instead of two in turn
+    #[arg(long, conflicts_with_all = ["engine", "exhaustive", "full"])]
+    in_step: bool,
     /// One part of the sequences, for several machines
     #[arg(long, value_name = "I/N", default_value = "1/1", value_parser = shard)]
     shard: (u64, u64),
@@ -83,7 +93,7 @@ pub(super) struct Arguments {
     /// Every small tree instead of random sequences
     #[arg(long)]
     exhaustive: bool,
-    /// A million sequences, and every small tree
+    /// A million sequences, 200 of 500 to 2000 operations, and every small tree
     #[arg(long)]
     full: bool,
     /// A JSON object for each run on stdout
@@ -96,9 +106,9 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> u8 {
     let mut options = Options {
-        cases: if arguments.full { FULL_CASES } else { arguments.cases },
+        cases: arguments.cases,
         seed: arguments.seed.unwrap_or_else(new_seed),
-        ops_max: arguments.ops.max(1),
+        ops: arguments.ops.clone(),
         shard: arguments.shard,
         time: arguments.time,
         folder: arguments.dir.clone(),
@@ -112,23 +122,40 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
         Err(problem) => return trouble(problem, "forkline gate --help shows examples"),
     };
     let mut reports = Vec::new();
-    let rounds = [
-        (!arguments.exhaustive || arguments.full, false),
-        (arguments.exhaustive || arguments.full, true),
-    ];
-    for (_, is_exhaustive) in rounds.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-        match round(arguments, &field, &options, is_exhaustive) {
+    for round in rounds(arguments, options) {
+        match play(arguments, &field, &round) {
             Ok(report) => reports.push(report),
             Err(problem) => return trouble(problem, "forkline gate --help shows examples"),
         }
     }
-    if let Some(path) = &arguments.junit {
-        let xml: String = reports.iter().map(Report::junit).collect();
-        if let Err(error) = fs::write(path, xml) {
-            return trouble(format!("cannot write {}: {error}", path.display()), "");
-        }
+    if let Some(path) = &arguments.junit
+        && let Err(error) = fs::write(path, Report::junit(&reports))
+    {
+        return trouble(format!("cannot write {}: {error}", path.display()), "");
     }
     if reports.iter().all(Report::holds) { HOLDS } else { VIOLATION }
+}
+
+/// One part of a run.
+struct Round {
+    name: &'static str,
+    options: Options,
+    /// Whether all small trees are gone through, not random sequences.
+    is_exhaustive: bool,
+}
+
+fn rounds(arguments: &Arguments, options: Options) -> Vec<Round> {
+    let random = |name, options| Round { name, options, is_exhaustive: false };
+    let trees = |options| Round { name: "exhaustive", options, is_exhaustive: true };
+    if arguments.full {
+        let full = Options { cases: FULL_CASES, ..options.clone() };
+        let long = Options { cases: LONG_CASES, ops: LONG_OPS, ..options.clone() };
+        vec![random("gate", full), random("long", long), trees(options)]
+    } else if arguments.exhaustive {
+        vec![trees(options)]
+    } else {
+        vec![random("gate", options)]
+    }
 }
 
 /// Who runs, and how a failure of theirs is run again.
@@ -143,7 +170,12 @@ impl Field {
     fn new(arguments: &Arguments) -> Result<Self, String> {
         let Some(command) = &arguments.engine else {
             let names = arguments.engines.iter().map(ToString::to_string).collect();
-            let roster = Box::new(Engines(arguments.engines.clone()));
+            let engines = arguments.engines.clone();
+            let roster: Box<dyn Roster> = if arguments.in_step {
+                Box::new(Engines(engines))
+            } else {
+                Box::new(InTurn(engines))
+            };
             return Ok(Self { roster, names, replay: String::new() });
         };
         let roster = ProtocolRoster::new(command, arguments.call_limit);
@@ -159,24 +191,20 @@ impl Field {
     }
 }
 
-/// One run, reported.
-fn round(
-    arguments: &Arguments,
-    field: &Field,
-    options: &Options,
-    is_exhaustive: bool,
-) -> Result<Report, String> {
+/// One round, reported.
+fn play(arguments: &Arguments, field: &Field, round: &Round) -> Result<Report, String> {
+    let Round { name, options, is_exhaustive } = round;
     let roster = &*field.roster;
     let template = "{bar:30} {pos}/{len} {elapsed} {wide_msg}";
     let bar = progress::bar(0, template);
     let tick = || bar.inc(1);
-    let (name, seed, outcome) = if is_exhaustive {
+    let (seed, outcome) = if *is_exhaustive {
         let count = field.names.len();
         let outcome = gate::exhaustive(ENTRIES_MAX, count, options, roster, &tick);
-        ("exhaustive", None, outcome)
+        (None, outcome)
     } else {
         bar.set_length(options.cases.div_ceil(options.shard.1));
-        ("gate", Some(options.seed), gate::run(options, roster, &tick))
+        (Some(options.seed), gate::run(options, roster, &tick))
     };
     bar.finish_and_clear();
     let outcome = outcome.map_err(|error| format!("cannot make a work folder: {error}"))?;
@@ -216,6 +244,19 @@ fn new_seed() -> u64 {
     u64::from(u32::from_be_bytes([a, b, c, d]))
 }
 
+/// One number is the longest; shorter than the shortest unless told, it is the length of all.
+fn lengths(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let (min, max) = match text.split_once('-') {
+        Some((min, max)) => (min.parse(), max.parse()),
+        None => (Ok(*gate::OPS.start()), text.parse()),
+    };
+    match (min, max) {
+        (Ok(min), Ok(max)) if max > 0 && !text.contains('-') => Ok(min.min(max)..=max),
+        (Ok(min), Ok(max)) if (1..=max).contains(&min) => Ok(min..=max),
+        _ => Err("lengths are MAX or MIN-MAX, from 1 on".to_owned()),
+    }
+}
+
 fn shard(text: &str) -> Result<(u64, u64), String> {
     let numbers = text
         .split_once('/')
@@ -236,13 +277,19 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{duration, shard};
+    use super::{duration, lengths, shard};
 
     #[test]
-    fn shards_and_times_are_read_or_refused() {
+    fn shards_lengths_and_times_are_read_or_refused() {
         assert_eq!(shard("2/3"), Ok((2, 3)));
         for wrong in ["0/3", "4/3", "1", "a/b", "1/0"] {
             assert!(shard(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(lengths("60"), Ok(20..=60));
+        assert_eq!(lengths("5"), Ok(5..=5));
+        assert_eq!(lengths("500-2000"), Ok(500..=2000));
+        for wrong in ["0", "0-3", "4-3", "-3", "3-", "a"] {
+            assert!(lengths(wrong).is_err(), "{wrong}");
         }
         assert_eq!(duration("60s"), Ok(Duration::from_mins(1)));
         assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));

@@ -30,6 +30,8 @@ pub struct Place<'a> {
     pub audit: LaneAudit,
     /// What forks get whose source has no working directory.
     pub cwd: &'a str,
+    /// Which engine of the list has its turn.
+    pub turn: usize,
     /// How far apart in the list the engines of neighbouring repositories are.
     pub shift: usize,
 }
@@ -43,22 +45,38 @@ pub trait Roster: Send + Sync {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault>;
 }
 
-/// Engines of this project. Each is once the first repository; with a shift the second is
-/// another engine, so that forks cross.
+/// Engines of this project in step: each is once the first repository; with a shift the second
+/// is another engine, so that forks cross.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Engines(pub Vec<EngineKind>);
 
 impl Roster for Engines {
     fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
-        let count = self.0.len();
-        let drivers = self.0.iter().enumerate().map(|(index, &first)| {
-            let other = self.0.get((index + place.shift) % count).copied().unwrap_or(first);
-            let folder = place.folder.join(index.to_string());
-            let driver = LocalDriver::new(&[first, other], &folder, place.audit, place.cwd)?;
-            Ok(Box::new(driver) as Box<dyn Driver>)
-        });
-        drivers.collect()
+        (0..self.0.len()).map(|first| pair(&self.0, first, place)).collect()
     }
+}
+
+/// Engines of this project in turn: one of them, drawn with the sequence, is the first repository,
+/// and one the second. All are held against the same model, so nothing is seen in step that would
+/// not be seen so, and for the time of one sequence in step there is one for each engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InTurn(pub Vec<EngineKind>);
+
+impl Roster for InTurn {
+    fn drivers(&self, place: &Place<'_>) -> Result<Vec<Box<dyn Driver>>, Fault> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![pair(&self.0, place.turn % self.0.len(), place)?])
+    }
+}
+
+/// A driver of one engine of the list, and the one that is a shift away.
+fn pair(kinds: &[EngineKind], first: usize, place: &Place<'_>) -> Result<Box<dyn Driver>, Fault> {
+    let at = |index: usize| kinds.iter().cycle().nth(index).copied();
+    let kinds: Vec<EngineKind> = at(first).into_iter().chain(at(first + place.shift)).collect();
+    let folder = place.folder.join(first.to_string());
+    Ok(Box::new(LocalDriver::new(&kinds, &folder, place.audit, place.cwd)?))
 }
 
 /// One named driver, as a trace asks for it.
@@ -122,12 +140,21 @@ pub fn play(
         seen.fetch_add(1, Ordering::SeqCst);
         contest.op(op)?;
         if contest.step.is_multiple_of(SURVEY_EVERY) {
-            contest.survey()?;
+            contest.survey(Survey::Open)?;
         }
     }
     contest.watcher.end_of_sequence();
     contest.examine()?;
     Ok(contest.watcher.into_tally())
+}
+
+/// What a survey looks at.
+#[derive(Clone, Copy)]
+enum Survey {
+    /// The open sessions.
+    Open,
+    /// The listings too, for which an engine reads every file that it has.
+    All,
 }
 
 struct Contest<'a> {
@@ -182,10 +209,13 @@ impl Contest<'_> {
         self.world.session(repo, id).map(forkline_model::world::Session::state)
     }
 
-    /// All open sessions whole, their paths, and the listings.
-    fn survey(&mut self) -> Result<(), Violation> {
+    /// All open sessions whole, and their paths.
+    fn survey(&mut self, what: Survey) -> Result<(), Violation> {
         let open = self.sessions(|is_open| is_open);
-        let mut ops: Vec<Op> = (0..REPOS).map(|repo| Op::List { repo }).collect();
+        let mut ops: Vec<Op> = match what {
+            Survey::Open => Vec::new(),
+            Survey::All => (0..REPOS).map(|repo| Op::List { repo }).collect(),
+        };
         for (repo, id) in &open {
             let Some(state) = self.state(*repo, id) else { continue };
             ops.extend(reads_of(state).map(|read| Op::Read {
@@ -216,7 +246,7 @@ impl Contest<'_> {
         for (repo, session) in self.sessions(|_| true) {
             self.op(&Op::Reopen { repo, session })?;
         }
-        self.survey()?;
+        self.survey(Survey::All)?;
         if let Some((repo, session)) = self.richest() {
             self.algebra(repo, &session)?;
         }

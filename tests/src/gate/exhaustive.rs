@@ -17,7 +17,7 @@ use super::generate::{Setup, Theme};
 use super::run::{Failure, Found, Options, Outcome, play_in, spread};
 
 /// Forks every tree of up to `entries_max` entries at every point, in every scope and position,
-/// from an open or a closed source, through `engines` engines and all their pairs.
+/// from an open or a closed source, through all pairs of `engines` engines that take turns.
 ///
 /// A tree is a choice of a parent, or none, for each entry among those before it; each entry, and
 /// no entry at all, is the tip of one lane. Of `options` the folder, the shard and the number of
@@ -33,14 +33,16 @@ pub fn exhaustive(
     progress: &(dyn Fn() + Sync),
 ) -> io::Result<Outcome> {
     let trees: Vec<Vec<Option<usize>>> = (0..=entries_max).flat_map(trees).collect();
-    let shifts = engines.max(1);
+    let engines = engines.max(1);
+    let pairs = engines * engines;
     let one = |case: u64, folder: &Path| -> Result<Tally, Box<Failure>> {
         let case_index = usize::try_from(case).expect("there are few trees");
-        let parents = trees.get(case_index / shifts).expect("cases are counted below");
+        let parents = trees.get(case_index / pairs).expect("cases are counted below");
         let setup = Setup {
             audit: LaneAudit::Selected,
             cwd: CWD.to_owned(),
-            shift: case_index % shifts,
+            turn: case_index / engines % engines,
+            shift: case_index % engines,
             theme: Theme::Forks,
         };
         let ops = forks_of(parents);
@@ -50,7 +52,7 @@ pub fn exhaustive(
             Box::new(found.make_small(roster, folder))
         })
     };
-    let cases = u64::try_from(trees.len() * shifts).expect("there are few trees");
+    let cases = u64::try_from(trees.len() * pairs).expect("there are few trees");
     spread(options, cases, &one, progress)
 }
 

@@ -149,8 +149,13 @@ impl Report {
         text
     }
 
-    /// For a CI system.
-    pub fn junit(&self) -> String {
+    /// Runs as one document for a CI system.
+    pub fn junit(reports: &[Self]) -> String {
+        let suites: String = reports.iter().map(Self::suite).collect();
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n{suites}</testsuites>\n")
+    }
+
+    fn suite(&self) -> String {
         let mut cases = String::new();
         let failure = self
             .failure
@@ -172,9 +177,8 @@ impl Report {
         let tests = cases.matches("<testcase ").count();
         let failures = cases.matches("<failure ").count();
         format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"forkline \
-             {}\" tests=\"{tests}\" failures=\"{failures}\" time=\"{:.3}\">\n{cases}</testsuite>\n\
-             </testsuites>\n",
+            "<testsuite name=\"forkline {}\" tests=\"{tests}\" failures=\"{failures}\" \
+             time=\"{:.3}\">\n{cases}</testsuite>\n",
             self.name, self.seconds
         )
     }

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,17 +17,15 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use proptest_state_machine::ReferenceStateMachine;
 
-use super::contest::{Place, Roster, play};
+use super::contest::{Roster, play};
 use super::coverage::Tally;
 use super::generate::{Reference, Setup};
 use super::judge::Violation;
 use super::machine::Machine;
 use super::simplify::{Only, simplify};
 
-/// The shortest sequence.
-pub const OPS_MIN: usize = 20;
-/// The longest sequence unless told.
-pub const OPS_MAX: usize = 40;
+/// How long sequences are unless told.
+pub const OPS: RangeInclusive<usize> = 20..=40;
 /// How often proptest may run a failing sequence to make it shorter.
 const SHRINKS_MAX: u32 = 1000;
 
@@ -37,8 +36,8 @@ pub struct Options {
     pub cases: u64,
     /// Decides all of them.
     pub seed: u64,
-    /// The longest sequence.
-    pub ops_max: usize,
+    /// How long sequences are.
+    pub ops: RangeInclusive<usize>,
     /// Which part of the cases: `(i, n)` runs every n-th one, from the i-th on, counted from 1.
     pub shard: (u64, u64),
     /// How many threads.
@@ -54,7 +53,7 @@ impl Default for Options {
         Self {
             cases: 5000,
             seed: 0,
-            ops_max: OPS_MAX,
+            ops: OPS,
             shard: (1, 1),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             time: None,
@@ -184,7 +183,7 @@ pub fn operations(options: &Options, case: u64) -> (Setup, Vec<Op>) {
 fn strategy(
     options: &Options,
 ) -> impl Strategy<Value = (Reference, Vec<Op>, Option<std::sync::Arc<AtomicUsize>>)> {
-    Machine::sequential_strategy(OPS_MIN.min(options.ops_max)..=options.ops_max)
+    Machine::sequential_strategy(options.ops.clone())
 }
 
 fn runner(seed: u64, case: u64) -> TestRunner {
@@ -291,8 +290,7 @@ pub(super) fn play_in(
     roster: &dyn Roster,
     seen: &AtomicUsize,
 ) -> Result<Tally, Violation> {
-    let place = Place { folder, audit: setup.audit, cwd: &setup.cwd, shift: setup.shift };
-    let played = play(ops, roster, &place, seen);
+    let played = play(ops, roster, &setup.place(folder), seen);
     // What cannot be removed shows in the next sequence, which finds the folder not empty.
     let _ = fs::remove_dir_all(folder);
     played

@@ -129,6 +129,6 @@ pub fn replay_on(
     folder: &Path,
 ) -> Result<Tally, Violation> {
     let (cwd, folder) = (cwd_of(&trace.ops), folder.join(shift.to_string()));
-    let place = Place { folder: &folder, audit: trace.lane_audit, cwd: &cwd, shift };
+    let place = Place { folder: &folder, audit: trace.lane_audit, cwd: &cwd, turn: 0, shift };
     play(&trace.ops, roster, &place, &AtomicUsize::new(0))
 }

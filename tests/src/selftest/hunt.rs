@@ -12,7 +12,7 @@ use forkline_model::Op;
 
 use super::Bug;
 use crate::gate::{
-    Options, Oracle, Place, Roster, Setup, Violation, operations, play, simplify, work_folder,
+    Options, Oracle, Roster, Setup, Violation, operations, play, simplify, work_folder,
 };
 
 /// In how many cases a bug has to be caught (gate.md, "Numbers of one run").
@@ -162,8 +162,7 @@ fn hunt(bug: &'static Bug, settings: &Settings, folder: &Path) -> Finding {
 
 /// What the gate has to say of a sequence, as in any of its runs.
 fn objection(ops: &[Op], roster: &dyn Roster, setup: &Setup, folder: &Path) -> Option<Violation> {
-    let place = Place { folder, audit: setup.audit, cwd: &setup.cwd, shift: setup.shift };
-    let played = play(ops, roster, &place, &AtomicUsize::new(0));
+    let played = play(ops, roster, &setup.place(folder), &AtomicUsize::new(0));
     // What cannot be removed shows in the next sequence, which finds the folder not empty.
     let _ = fs::remove_dir_all(folder);
     played.err()

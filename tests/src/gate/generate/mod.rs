@@ -10,6 +10,7 @@ mod reads;
 pub(crate) mod texts;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use forkline_model::{
@@ -17,10 +18,14 @@ use forkline_model::{
     SessionId, State, TypeName, World,
 };
 
+use super::contest::Place;
 use super::dice::Dice;
 
 /// How many repositories a sequence has.
 pub const REPOS: usize = 2;
+
+/// So many turns fall evenly on up to four engines.
+const TURNS: usize = 12;
 
 /// With so many sessions nothing new is created: operations would spread too thin.
 const STORED_MAX: usize = 5;
@@ -32,6 +37,8 @@ pub struct Setup {
     pub audit: LaneAudit,
     /// The working directory of all sessions.
     pub cwd: String,
+    /// Which engine has its turn, where they take turns.
+    pub turn: usize,
     /// How far apart the engines of the two repositories are in the list of engines; zero runs
     /// each engine with itself.
     pub shift: usize,
@@ -92,9 +99,15 @@ impl Setup {
         Self {
             audit: if dice.chance(25) { LaneAudit::Strict } else { LaneAudit::Selected },
             cwd: dice.text(&CWDS).to_owned(),
-            shift: dice.below(4),
+            turn: dice.below(TURNS),
+            shift: dice.below(TURNS),
             theme: dice.weighted(&themes),
         }
+    }
+
+    /// Where the engines of such a sequence are set up.
+    pub fn place<'a>(&'a self, folder: &'a Path) -> Place<'a> {
+        Place { folder, audit: self.audit, cwd: &self.cwd, turn: self.turn, shift: self.shift }
     }
 }
 
