@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use forkline_gate::driver::{Driver, Feature};
-use forkline_gate::gate::{Options, Oracle, Place, Violation, operations, play};
+use forkline_gate::gate::{Options, Oracle, Violation, operations, play};
 use forkline_gate::lineup::EngineKind;
 use forkline_gate::protocol::{
     Connection, Endpoint, ProtocolCommand, ProtocolDriver, ProtocolRoster, open_all, serve,

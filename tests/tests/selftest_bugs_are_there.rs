@@ -187,6 +187,7 @@ fn played(ops: &[Op], roster: &dyn Roster) -> Result<(), Violation> {
         cwd: "/gate",
         turn: 0,
         shift: 0,
+        algebra: true,
     };
     play(ops, roster, &place, &AtomicUsize::new(0)).map(drop)
 }

@@ -34,6 +34,8 @@ pub struct Place<'a> {
     pub turn: usize,
     /// How far apart in the list the engines of neighbouring repositories are.
     pub shift: usize,
+    /// Whether the closing examination compares forks of forks, which costs four of them.
+    pub algebra: bool,
 }
 
 /// Who takes part: makes the drivers of one sequence.
@@ -135,6 +137,7 @@ pub fn play(
         step: 0,
         tickets: Vec::new(),
         cwd: place.cwd,
+        algebra: place.algebra,
     };
     for op in ops {
         seen.fetch_add(1, Ordering::SeqCst);
@@ -164,6 +167,7 @@ struct Contest<'a> {
     step: usize,
     tickets: Vec<u64>,
     cwd: &'a str,
+    algebra: bool,
 }
 
 impl Contest<'_> {
@@ -247,7 +251,9 @@ impl Contest<'_> {
             self.op(&Op::Reopen { repo, session })?;
         }
         self.survey(Survey::All)?;
-        if let Some((repo, session)) = self.richest() {
+        if self.algebra
+            && let Some((repo, session)) = self.richest()
+        {
             self.algebra(repo, &session)?;
         }
         let mut last = Op::List { repo: 0 };

@@ -43,6 +43,7 @@ pub fn exhaustive(
             cwd: CWD.to_owned(),
             turn: case_index / engines % engines,
             shift: case_index % engines,
+            algebra: true,
             theme: Theme::Forks,
         };
         let ops = forks_of(parents);

@@ -129,6 +129,13 @@ pub fn replay_on(
     folder: &Path,
 ) -> Result<Tally, Violation> {
     let (cwd, folder) = (cwd_of(&trace.ops), folder.join(shift.to_string()));
-    let place = Place { folder: &folder, audit: trace.lane_audit, cwd: &cwd, turn: 0, shift };
+    let place = Place {
+        folder: &folder,
+        audit: trace.lane_audit,
+        cwd: &cwd,
+        turn: 0,
+        shift,
+        algebra: true,
+    };
     play(&trace.ops, roster, &place, &AtomicUsize::new(0))
 }

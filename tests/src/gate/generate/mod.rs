@@ -42,6 +42,8 @@ pub struct Setup {
     /// How far apart the engines of the two repositories are in the list of engines; zero runs
     /// each engine with itself.
     pub shift: usize,
+    /// Whether the closing examination compares forks of forks.
+    pub algebra: bool,
     /// What there is more of than in other sequences.
     pub theme: Theme,
 }
@@ -101,13 +103,16 @@ impl Setup {
             cwd: dice.text(&CWDS).to_owned(),
             turn: dice.below(TURNS),
             shift: dice.below(TURNS),
+            algebra: dice.chance(35),
             theme: dice.weighted(&themes),
         }
     }
 
     /// Where the engines of such a sequence are set up.
     pub fn place<'a>(&'a self, folder: &'a Path) -> Place<'a> {
-        Place { folder, audit: self.audit, cwd: &self.cwd, turn: self.turn, shift: self.shift }
+        let Self { audit, cwd, turn, shift, algebra, theme: _ } = self;
+        let (audit, turn, shift, algebra) = (*audit, *turn, *shift, *algebra);
+        Place { folder, audit, cwd, turn, shift, algebra }
     }
 }
 
