@@ -274,6 +274,37 @@ fn minted_ids_carry_the_times_of_their_records() {
     }
 }
 
+/// What a session is, its file says: who names it may know less, or what was so once.
+#[test]
+fn metadata_are_those_of_the_file_whatever_named_it() {
+    let cx = Context::new();
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"legacy\",\"cwd\":\"/w\",\
+                  \"timestamp\":\"2024-03-01T09:00:00.000Z\",\"parentSession\":\"older/p.jsonl\"}\n";
+    let root = root_with(header.as_bytes());
+    let older = root.path().join("--w--/older");
+    fs::create_dir(&older).expect("a new folder");
+    let parent = header.replace("\"legacy\"", "\"parent\"").replace(",\"parentSession\"", ",\"x\"");
+    fs::write(older.join("p.jsonl"), parent).expect("it is written");
+    let at = listed(root.path()).expect("it is listed");
+    let resolved = at.metadata.clone();
+    assert_eq!(resolved.parent_session_id.as_ref().map(SessionId::as_str), Some("parent"));
+    assert_eq!(resolved.legacy_parent_session_path, None);
+
+    let mut named = at.clone();
+    named.metadata.parent_session_id = None;
+    named.metadata.legacy_parent_session_path = Some("elsewhere".to_owned());
+    named.metadata.created_at = support::time();
+    let session = open(root.path(), &named).expect("it is sound");
+    assert_eq!(session.metadata(), &resolved);
+    assert_eq!(session.reference(), &at);
+    // The upgrade writes them, and they are read again from what it wrote.
+    session.commit(&[first_write()], &cx).expect("it can be upgraded");
+    assert_eq!(session.metadata(), &resolved);
+    session.close().expect("it can be closed");
+    let again = open(root.path(), &named).expect("it is of format 4 now");
+    assert_eq!(again.metadata(), &resolved);
+}
+
 #[test]
 fn a_change_by_somebody_else_is_not_thrown_away() {
     let cx = Context::new();
