@@ -41,20 +41,17 @@ pub fn repair(bytes: &[u8]) -> Result<Repaired, Damage> {
     let (mut repairs, mut writes, mut last_seq) = (BTreeSet::new(), Vec::new(), 0);
     let mut skipped = 0;
     for (line, number) in lines.iter().zip(2..) {
-        match commits(first, line, last_seq) {
-            Some(commits) => {
-                if commits.len() > 1 {
-                    repairs.insert((number, Repair::Split));
-                }
-                for (write, seq) in commits.into_iter().flatten() {
-                    last_seq = seq;
-                    writes.push((write, number));
-                }
-            }
-            None => {
-                repairs.insert((number, Repair::Skip));
-                skipped += count(line).unwrap_or(0).max(1);
-            }
+        let Some(commits) = commits(first, line, last_seq) else {
+            repairs.insert((number, Repair::Skip));
+            skipped += count(line).unwrap_or(0).max(1);
+            continue;
+        };
+        if commits.len() > 1 {
+            repairs.insert((number, Repair::Split));
+        }
+        for (write, seq) in commits.into_iter().flatten() {
+            last_seq = seq;
+            writes.push((write, number));
         }
     }
     let (mut known, mut taken, mut sound) = (Known::default(), 0, first.to_vec());
@@ -142,9 +139,10 @@ fn count(line: &[u8]) -> Option<u64> {
     let mut count = 0;
     for part in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
         let part = part.ok()?.get();
-        let objects: Vec<&RawValue> = match part.starts_with('[') {
-            true => serde_json::from_str(part).ok()?,
-            false => vec![serde_json::from_str(part).ok()?],
+        let objects: Vec<&RawValue> = if part.starts_with('[') {
+            serde_json::from_str(part).ok()?
+        } else {
+            vec![serde_json::from_str(part).ok()?]
         };
         if !objects.iter().all(|object| object.get().starts_with('{')) {
             return None;
