@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use forkline_gate::fixtures::{bytes, damaged, files, fixture, fixtures};
 use forkline_gate::plain::{jsonl, sqlite};
 use forkline_gate::verify::Snapshot;
-use forkline_model::TypeName;
+use forkline_model::{SessionId, TypeName};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -294,6 +294,18 @@ fn verify_takes_legacy_files_and_says_what_was_imported() {
     assert!(row["forks"].as_u64().is_some_and(|forks| forks > 20), "{row}");
     assert_eq!(before.changes().expect("looked"), Vec::<String>::new());
     drop(folder);
+}
+
+/// The path of a parent is relative to the folder of the session, not to that of a copy.
+#[test]
+fn verify_finds_the_parents_of_legacy_files() {
+    for (name, parent) in [("parent-v3", "the-v3-parent"), ("parent-v4", "the-v4-parent")] {
+        let path = fixture(&format!("pi-v3/{name}.jsonl"));
+        let at = forkline_engines::jsonl::session_at(&path).expect("it has a header");
+        let found = at.metadata.parent_session_id.as_ref().map(SessionId::as_str);
+        assert_eq!(found, Some(parent));
+        check_status(&forkline(&["verify", text(&path), "--engines", "memory"]), 0);
+    }
 }
 
 #[test]
