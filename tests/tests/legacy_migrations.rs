@@ -231,23 +231,37 @@ fn same(what: &str, left: &State, right: &State) {
     assert!(diff.is_empty(), "{what}:\n{diff}");
 }
 
-/// A fork into memory and into a file, or the refusal.
-fn forked(bytes: &[u8], options: &ForkOptions) -> Result<State, String> {
-    let cx = Context::new();
+/// A fork into a repository, or the refusal.
+fn forked(bytes: &[u8], options: &ForkOptions, into: &dyn Repo) -> Result<State, String> {
     let root = root_with(bytes);
     let at = listed(root.path()).expect("it is listed");
     let options = options.clone().with_id(SessionId::new("fork").expect("an id"));
-    let memory = MemoryRepo::with(RepoOptions {
-        environment: environment(),
-        cwd: Some("/w".to_owned()),
-        ..RepoOptions::default()
-    });
-    let session = transfer::fork(&repo(root.path()), &at, &memory, &options, &cx);
-    let state = state_of(&session.map_err(|error| error.to_string())?);
-    let into = tempfile::tempdir().expect("a temporary folder");
-    let file = transfer::fork(&repo(root.path()), &at, &repo(into.path()), &options, &cx);
-    same("into a file", &state_of(&file.expect("it was possible in memory")), &state);
-    Ok(state)
+    let session = transfer::fork(&repo(root.path()), &at, into, &options, &Context::new());
+    Ok(state_of(&session.map_err(|error| error.to_string())?))
+}
+
+fn into_memory(bytes: &[u8], options: &ForkOptions) -> Result<State, String> {
+    forked(
+        bytes,
+        options,
+        &MemoryRepo::with(RepoOptions {
+            environment: environment(),
+            cwd: Some("/w".to_owned()),
+            ..RepoOptions::default()
+        }),
+    )
+}
+
+fn into_file(bytes: &[u8], options: &ForkOptions) -> Result<State, String> {
+    let root = tempfile::tempdir().expect("a temporary folder");
+    forked(bytes, options, &repo(root.path()))
+}
+
+fn compare_forks(what: &str, old: Result<State, String>, new: Result<State, String>) {
+    match (old, new) {
+        (Ok(old), Ok(new)) => same(what, &old, &new),
+        (old, new) => assert_eq!(old.err(), new.err(), "{what}"),
+    }
 }
 
 /// What an open session says, before and after its upgrade, and the upgraded file.
@@ -279,15 +293,16 @@ fn compare(old: &File, new: &File) {
     assert_eq!(reference(&old).as_ref(), Some(left.state.metadata()));
 
     let main = || ForkOptions::branch(BranchName::new("main").expect("a name"));
-    let mut all = vec![ForkOptions::tree(), main(), main().before_tip()];
+    for options in [ForkOptions::tree(), main(), main().before_tip()] {
+        let memory = into_memory(&old, &options);
+        compare_forks("into memory and into a file", memory.clone(), into_file(&old, &options));
+        compare_forks("into a file", memory.clone(), into_file(&new, &options));
+        compare_forks("into memory", memory, into_memory(&new, &options));
+    }
     // Version 1 has no ids that a caller could name.
     for id in left.ids.keys().filter_map(|id| EntryId::new(id.as_str()).ok()).step_by(3) {
-        all.extend([main().at(id.clone()), main().before(id)]);
-    }
-    for options in all {
-        match (forked(&old, &options), forked(&new, &options)) {
-            (Ok(old), Ok(new)) => same("fork", &old, &new),
-            (old, new) => assert_eq!(old.err(), new.err(), "{options:?}"),
+        for options in [main().at(id.clone()), main().before(id)] {
+            compare_forks("at an entry", into_memory(&old, &options), into_memory(&new, &options));
         }
     }
 
@@ -316,7 +331,7 @@ fn compare_versions(records_max: u32, seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn older_files_are_the_version_3_files_that_they_migrate_to(
