@@ -23,7 +23,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::names::{side, uri};
-use super::rows::failed;
+use super::rows::{failed, staging_failed};
 use super::schema;
 use crate::error::{Error, Result};
 use crate::repo::SyncCommits;
@@ -206,7 +206,7 @@ impl Reader {
     }
 
     fn attached(path: &Path, queries: &[&str], before: Option<Fingerprint>) -> Result<Self> {
-        let conn = scratch().map_err(|error| failed("make a stage for", path, error))?;
+        let conn = scratch().map_err(|error| staging_failed("make a stage for", path, error))?;
         let mut attached = Ok(());
         for query in queries {
             attached = attach(&conn, path, query, SOURCE);
