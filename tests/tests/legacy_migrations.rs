@@ -331,7 +331,7 @@ fn compare_versions(records_max: u32, seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn older_files_are_the_version_3_files_that_they_migrate_to(
