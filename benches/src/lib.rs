@@ -9,6 +9,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 pub mod heap;
+pub mod legacy;
 
 /// The shape of a generated session.
 #[derive(Debug, Clone, Copy)]

@@ -128,7 +128,8 @@ pub enum Location {
 /// Names a session that may be closed: what it says of itself, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
-    /// The metadata; id and working directory must match what is found there.
+    /// The metadata; id and working directory must match what is found there, the rest is not
+    /// looked at.
     pub metadata: Metadata,
     /// Where: read at exactly this place.
     pub location: Location,
@@ -334,6 +335,7 @@ pub(crate) fn open_reserved(
     cx: &Context,
 ) -> Result<Session> {
     let storage = repo.load(&reference, cx)?;
+    let reference = SessionRef { metadata: storage.metadata().clone(), ..reference };
     let environment = repo.core().environment().clone();
     Ok(Session::new(storage, reference, environment, reservation.into_open()))
 }

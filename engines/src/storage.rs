@@ -1,8 +1,8 @@
 //! What a backend does for one open session.
 
 use forkline_model::{
-    Address, BranchScan, Entry, EntryHead, EntryId, EntryQuery, Json, Key, ListQuery, Millis,
-    Namespace, Seq, SeqQuery, Stats, UsageRow, Write,
+    Address, BranchScan, Entry, EntryHead, EntryId, EntryQuery, Json, Key, ListQuery, Metadata,
+    Millis, Namespace, Seq, SeqQuery, Stats, UsageRow, Write,
 };
 
 use crate::context::Context;
@@ -52,6 +52,9 @@ pub enum StateRow {
 ///
 /// The mutation line stands above it, in [`crate::Session`]; the storage does not know of it.
 pub trait Storage: Send + Sync {
+    /// What the store says of the session, whatever its caller believed.
+    fn metadata(&self) -> &Metadata;
+
     /// Applies the writes, all or none, with the next seqs (contract §1).
     ///
     /// # Errors

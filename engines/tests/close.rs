@@ -47,6 +47,9 @@ impl Repo for Stuck {
 }
 
 impl Storage for StuckStorage {
+    fn metadata(&self) -> &Metadata {
+        self.0.metadata()
+    }
     fn commit(&self, writes: &[Write], now: Millis) -> Result<Committed> {
         self.0.commit(writes, now)
     }

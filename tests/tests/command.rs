@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use forkline_gate::fixtures::{bytes, damaged, files, fixture, fixtures};
 use forkline_gate::plain::{jsonl, sqlite};
 use forkline_gate::verify::Snapshot;
-use forkline_model::TypeName;
+use forkline_model::{SessionId, TypeName};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -220,6 +220,48 @@ fn fork_crosses_formats_there_and_back() {
 }
 
 #[test]
+fn a_working_directory_that_would_be_passed_over_is_refused() {
+    let (_folder, session) = copy("one-branch.jsonl");
+    let into = tempfile::tempdir().expect("a temporary folder");
+    let place = |kind: &str| format!("{kind}:{}", into.path().join("new").display());
+    let tree = ["fork", text(&session), "--scope", "tree", "--into"];
+    for (kind, expected) in [
+        ("jsonl", "the fork keeps that of its source, /workspace/demo"),
+        ("sqlite", "a container has no place for one"),
+        ("sqlite-shared", "a container has no place for one"),
+    ] {
+        let output = forkline(&[&tree[..], &[&place(kind), "--cwd", "/other"]].concat());
+        check_status(&output, 2);
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert!(stderr(&output).contains("leave --cwd out"), "{}", stderr(&output));
+    }
+    assert_eq!(fs::read_dir(into.path()).expect("a folder").count(), 0);
+    // What is so anyway may be said.
+    let place = place("jsonl");
+    let same = forkline(&[&tree[..], &[&place, "--cwd", "/workspace/demo"]].concat());
+    check_status(&same, 0);
+}
+
+#[test]
+fn a_folder_of_temporary_files_that_is_not_there_is_named() {
+    let (folder, session) = copy("one-branch.jsonl");
+    let missing = folder.path().join("missing");
+    let into = format!("jsonl:{}", folder.path().join("new").display());
+    for arguments in [
+        &["fork", text(&session), "--scope", "tree", "--into", &into][..],
+        &["verify", text(&session)],
+    ] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_forkline"));
+        let output = run.args(arguments).env("TMPDIR", &missing).output();
+        let output = output.expect("the command can be run");
+        check_status(&output, 2);
+        assert!(stderr(&output).contains(text(&missing)), "{}", stderr(&output));
+        assert!(!stderr(&output).contains(text(&session)), "{}", stderr(&output));
+    }
+    assert!(!folder.path().join("new").exists());
+}
+
+#[test]
 fn a_refused_fork_says_what_to_do_and_leaves_nothing() {
     let (_folder, session) = copy("lanes-and-data-branch.jsonl");
     let into = tempfile::tempdir().expect("a temporary folder");
@@ -252,6 +294,18 @@ fn verify_takes_legacy_files_and_says_what_was_imported() {
     assert!(row["forks"].as_u64().is_some_and(|forks| forks > 20), "{row}");
     assert_eq!(before.changes().expect("looked"), Vec::<String>::new());
     drop(folder);
+}
+
+/// The path of a parent is relative to the folder of the session, not to that of a copy.
+#[test]
+fn verify_finds_the_parents_of_legacy_files() {
+    for (name, parent) in [("parent-v3", "the-v3-parent"), ("parent-v4", "the-v4-parent")] {
+        let path = fixture(&format!("pi-v3/{name}.jsonl"));
+        let at = forkline_engines::jsonl::session_at(&path).expect("it has a header");
+        let found = at.metadata.parent_session_id.as_ref().map(SessionId::as_str);
+        assert_eq!(found, Some(parent));
+        check_status(&forkline(&["verify", text(&path), "--engines", "memory"]), 0);
+    }
 }
 
 #[test]
@@ -314,6 +368,7 @@ fn damaged_files_are_refused_whole_or_salvaged_when_asked() {
         assert_eq!(told.as_ref().map(TypeName::as_str), Some("forkline.salvage"));
         let json = forkline(&[&tree[..], &["--salvage", "--json"]].concat());
         let report: Value = serde_json::from_str(stdout(&json)).expect("an object");
+        assert!(report["salvage"]["skipped"].as_u64().is_some_and(|lost| lost < 2), "{report}");
         assert_eq!(report["salvage"]["findings"].as_array().map(Vec::len), Some(1), "{report}");
         assert_eq!(before.changes().expect("looked"), Vec::<String>::new());
     }

@@ -182,6 +182,10 @@ fn compare_salvage(bytes: &[u8]) {
             .collect();
         findings.sort_unstable();
         assert_eq!(findings, told);
+        let is_skipped =
+            |damage: &&plain_legacy::Damage| damage.repair == plain_legacy::Repair::Skip;
+        let skipped = found.damage.iter().filter(is_skipped).count() as u64;
+        assert_eq!(salvaged.report.skipped, skipped);
     }
     assert_eq!(fs::read(at.path().expect("a file")).expect("still there"), bytes);
 }

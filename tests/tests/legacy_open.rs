@@ -16,9 +16,8 @@ use forkline_engines::{
     Context, Error, JsonlRepo, ListFilter, Repo, RepoOptions, Session, SessionRef, StateRow,
     SyncCommits,
 };
-use forkline_gate::fixtures::fixtures;
 use forkline_gate::plain_legacy::generate::{Wanted, generate};
-use forkline_gate::plain_legacy::{Members, Mode, import_counted};
+use forkline_gate::plain_legacy::{Mode, import_counted};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{
     BranchName, EntryId, ErrorKind, ForkOptions, Json, NewUsage, Seq, SessionId, State, Usage,
@@ -114,61 +113,6 @@ proptest! {
         let bytes = generate(Wanted { version, records_max, is_damaged }, &mut picker(seed));
         println!("{}", String::from_utf8_lossy(&bytes));
         live(&bytes);
-    }
-}
-
-/// The upgraded files of another implementation, minted ids and spelling of numbers aside.
-#[test]
-fn upgrades_equal_what_another_implementation_wrote() {
-    let folder = fixtures().join("pi-v3");
-    let cx = Context::new();
-    let mut count = 0;
-    for file in fs::read_dir(&folder).expect("a folder") {
-        let path = file.expect("a file").path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Some(name) = name.strip_suffix(".upgraded.jsonl") else { continue };
-        let bytes = fs::read(folder.join(format!("{name}.jsonl"))).expect("its source");
-        let root = root_with(&bytes);
-        let parents = root.path().join("--w--").join("parents");
-        fs::create_dir(&parents).expect("a new folder");
-        for parent in fs::read_dir(folder.join("parents")).expect("a folder") {
-            let parent = parent.expect("a file").path();
-            fs::copy(&parent, parents.join(parent.file_name().expect("a name"))).expect("copied");
-        }
-        let at = listed(root.path()).expect("it is listed");
-        let session = open(root.path(), &at).expect("it is sound");
-        session.commit(&[first_write()], &cx).expect("it can be upgraded");
-        session.close().expect("it can be closed");
-        let ours = fs::read_to_string(at.path().expect("a file")).expect("still there");
-        let theirs = fs::read_to_string(&path).expect("a fixture");
-        compare_files(name, &ours, &theirs);
-        count += 1;
-    }
-    assert!(count >= 28, "{count} files");
-}
-
-/// Line by line: the same members with the same values, whatever their order.
-fn compare_files(name: &str, ours: &str, theirs: &str) {
-    let theirs: Vec<&str> = theirs.lines().collect();
-    let ours: Vec<String> = ours.lines().map(str::to_owned).collect();
-    assert_eq!(ours.len(), theirs.len(), "{name}");
-    // Ids of entries by their order; the last one is that of the usage row.
-    let mut ids: Vec<(String, String)> = Vec::new();
-    for (left, right) in ours.iter().zip(&theirs).skip(1) {
-        if let (Some(left), Some(right)) = (Members::parse(left), Members::parse(right))
-            && left.text("kind").as_deref() == Some("entry")
-        {
-            ids.push((left.text("id").expect("an id"), right.text("id").expect("an id")));
-        }
-    }
-    ids.push((format!("n{}", ids.len()), "@v3-import-usage".to_owned()));
-    for (left, right) in ours.iter().zip(&theirs) {
-        let mut left = left.clone();
-        for (ours, theirs) in ids.iter().rev() {
-            left = left.replace(&format!("\"{ours}\""), &format!("\"{theirs}\""));
-        }
-        let (left, right) = (Json::parse(&left).expect("JSON"), Json::parse(right).expect("JSON"));
-        assert!(left.equals_as_doubles(&right), "{name}:\n{left}\n{right}");
     }
 }
 
@@ -272,6 +216,37 @@ fn minted_ids_carry_the_times_of_their_records() {
     for ids in of_time.values() {
         assert!(ids.is_sorted_by(|left, right| left < right), "{ids:?}");
     }
+}
+
+/// What a session is, its file says: who names it may know less, or what was so once.
+#[test]
+fn metadata_are_those_of_the_file_whatever_named_it() {
+    let cx = Context::new();
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"legacy\",\"cwd\":\"/w\",\
+                  \"timestamp\":\"2024-03-01T09:00:00.000Z\",\"parentSession\":\"older/p.jsonl\"}\n";
+    let root = root_with(header.as_bytes());
+    let older = root.path().join("--w--/older");
+    fs::create_dir(&older).expect("a new folder");
+    let parent = header.replace("\"legacy\"", "\"parent\"").replace(",\"parentSession\"", ",\"x\"");
+    fs::write(older.join("p.jsonl"), parent).expect("it is written");
+    let at = listed(root.path()).expect("it is listed");
+    let resolved = at.metadata.clone();
+    assert_eq!(resolved.parent_session_id.as_ref().map(SessionId::as_str), Some("parent"));
+    assert_eq!(resolved.legacy_parent_session_path, None);
+
+    let mut named = at.clone();
+    named.metadata.parent_session_id = None;
+    named.metadata.legacy_parent_session_path = Some("elsewhere".to_owned());
+    named.metadata.created_at = support::time();
+    let session = open(root.path(), &named).expect("it is sound");
+    assert_eq!(session.metadata(), &resolved);
+    assert_eq!(session.reference(), &at);
+    // The upgrade writes them, and they are read again from what it wrote.
+    session.commit(&[first_write()], &cx).expect("it can be upgraded");
+    assert_eq!(session.metadata(), &resolved);
+    session.close().expect("it can be closed");
+    let again = open(root.path(), &named).expect("it is of format 4 now");
+    assert_eq!(again.metadata(), &resolved);
 }
 
 #[test]

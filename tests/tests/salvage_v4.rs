@@ -117,9 +117,31 @@ fn a_branch_fork_works_again_and_a_sound_file_is_not_told_of() {
     let ids: Vec<&str> = state.entries().values().map(|entry| entry.id.as_str()).collect();
     assert_eq!((ids.len(), ids.first()), (3, Some(&"e1")));
     assert!(report.findings.len() == 3 && report.more == 0 && report.taken == 7, "{report:?}");
+    assert_eq!(report.skipped, 1);
     let (state, report) = salvage(&file(&[E1, E2, LANE, E3, APP]), main).expect("it is sound");
     assert!(report.is_empty());
     assert_eq!(state.entries().len(), 3);
+}
+
+/// Writes are counted, not lines: those of a commit that can be read and not taken, and one for
+/// a line that is no JSON.
+#[test]
+fn what_is_skipped_is_counted_in_writes() {
+    let glued = format!("{E1}{E2}");
+    let repeated =
+        format!("{E1}{LANE}").replace("\"seq\":1", "\"seq\":9").replace("\"seq\":3", "\"seq\":0");
+    for (lines, taken, skipped) in [
+        (vec![E1, E2, LANE], 5, 0),
+        (vec![E1, E2, LANE, "", "[1]", "null", &APP[..40]], 5, 4),
+        (vec![E1, E2, &LANE.replace("\"op\":\"set\"", "\"op\":\"sot\""), APP], 3, 3),
+        (vec![LANE, &glued, APP], 4, 2),
+        (vec![&repeated, APP], 1, 4),
+        (vec![E1, E2, &APP.replace("\"seq\":8", "\"seq\":2")], 2, 1),
+        (vec![E1, &E1.replace("\"seq\":1", "\"seq\":3")], 1, 1),
+    ] {
+        let (_, report) = salvage(&file(&lines), ForkOptions::tree()).expect("it can be salvaged");
+        assert_eq!((report.taken, report.skipped), (taken, skipped), "{lines:#?}");
+    }
 }
 
 proptest! {
@@ -162,5 +184,6 @@ proptest! {
         let found: Vec<&str> = state.entries().values().map(|entry| entry.id.as_str()).collect();
         prop_assert_eq!(&found[..found.len() - told], &kept[..]);
         prop_assert_eq!(report.taken, kept.len() as u64);
+        prop_assert_eq!(report.skipped, (lines.len() - kept.len()) as u64);
     }
 }

@@ -2,25 +2,37 @@
 //! and the peak of both heaps.
 //!
 //! `cargo run --release -p forkline-benches --bin measure [ENTRIES [TEXT_BYTES [REPEATS]]]`
+//!
+//! The same of a legacy session with 50 compactions whose retained tails overlap:
+//!
+//! `cargo run --release -p forkline-benches --bin measure legacy [MIB [REPEATS]]`
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use forkline_benches::legacy::{COMPACTIONS, write_legacy};
 use forkline_benches::{Shape, heap, mib, write_jsonl};
 use forkline_engines::{
-    Context, Error, JsonlRepo, ListFilter, Repo, SessionRef, SqliteRepo, transfer,
+    Context, Error, JsonlRepo, ListFilter, Repo, RepoOptions, SessionRef, SqliteRepo, transfer,
 };
 use forkline_model::{BranchName, ForkOptions};
 
 #[global_allocator]
 static HEAP: heap::Counting = heap::Counting;
 
+/// What stands above the figures.
+const HEADINGS: &str = "                             median   ratio    Rust heap  SQLite heap";
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let numbers: Vec<u64> =
-        std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let mut arguments = std::env::args().skip(1).peekable();
+    let is_legacy = arguments.next_if(|first| first == "legacy").is_some();
+    let numbers: Vec<u64> = arguments.map(|text| text.parse()).collect::<Result<_, _>>()?;
     let number = |at: usize, default: u64| numbers.get(at).copied().unwrap_or(default);
+    if is_legacy {
+        return legacy(number(0, 200), number(1, 1));
+    }
     let shape = Shape {
         entries: number(0, Shape::LARGE.entries),
         text_bytes: usize::try_from(number(1, Shape::LARGE.text_bytes as u64))?,
@@ -31,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let source_root = folder.path().join("source");
     let file = write_jsonl(&source_root, shape)?;
     println!("{} entries, {}", shape.entries, mib(file.metadata()?.len()));
-    println!("{:24} {:>10} {:>7} {:>12} {:>12}", "", "median", "ratio", "Rust heap", "SQLite heap");
+    println!("{HEADINGS}");
 
     let copied = report("copy + fsync", None, repeats, |n| {
         copy(&file, &folder.path().join(format!("copy-{n}")))
@@ -62,6 +74,35 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             transfer::fork_unopened(&shared, &source, &into, &options, &Context::new())?;
             Ok(())
         })?;
+    }
+    Ok(())
+}
+
+/// Forks of a legacy session, whose destinations are larger than it is.
+fn legacy(source_mib: u64, repeats: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let root = folder.path().join("source");
+    let file = write_legacy(&root, source_mib)?;
+    println!("legacy, {COMPACTIONS} compactions, {}", mib(file.metadata()?.len()));
+    println!("{HEADINGS}");
+    let copied = report("copy + fsync", None, repeats, |n| {
+        copy(&file, &folder.path().join(format!("copy-{n}")))
+    })?;
+    // Not in the system's folder, which may be memory.
+    let scratch = Some(folder.path().to_owned());
+    let repo = JsonlRepo::with(&root, RepoOptions { scratch, ..RepoOptions::default() })?;
+    let source = only(&repo)?;
+    for (name, options) in scopes()? {
+        let mut written = 0;
+        report(&format!("legacy {name}"), Some(copied), repeats, |n| {
+            let into = JsonlRepo::open(folder.path().join(format!("{name}-{n}")))?;
+            let fork = transfer::fork_unopened(&repo, &source, &into, &options, &Context::new())?;
+            let path = fork.reference.path().ok_or_else(|| io::Error::other("it has no file"))?;
+            written = path.metadata()?.len();
+            std::fs::remove_file(path)?;
+            Ok(())
+        })?;
+        println!("{:24} {:>10}", "  destination", mib(written));
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ mod packed;
 mod repair;
 mod repo;
 mod salvage;
+mod scratch;
 mod source;
 mod storage;
 mod temp;

@@ -4,10 +4,9 @@
 //! rise, and left out as a whole otherwise. What names an entry that is lost is found by sorting
 //! ids, as everywhere, and rewritten while the taken writes are copied, one a line.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
 use forkline_model::StoreKind;
 use forkline_model::json::quoted;
@@ -20,11 +19,11 @@ use super::legacy::{Findings, Mode, Repair, SalvageReport, What};
 use super::lines::{self, Line, PARENT_ID, Part, SHAPE, VALUE, next_line};
 use super::open::read_text;
 use super::packed::{pack, part, u64_at};
+use super::scratch::Scratch;
 use super::storage::Span;
 use super::window::Window;
 use crate::context::{Context, Progress};
 use crate::error::{Error, Result};
-use crate::fs::FileHandle;
 use crate::scan::{Item, Object, Reason, Scan, ScanError};
 use crate::spill::{Sorted, Sorter, SpillError};
 
@@ -55,23 +54,18 @@ pub(super) fn repair(
     let mut repairer = Repairer { file, path, len, scratch, cx };
     let mut findings = Findings::new(Mode::Salvage);
     let (faults, last_seq) = repairer.faults(&mut findings)?;
-    let failed = |error: io::Error| Error::io("write a temporary file in", scratch, error);
-    let copy = tempfile::tempfile_in(scratch).map_err(failed)?;
-    let mut out = BufWriter::new(copy.try_clone().map_err(failed)?);
     // The seqs of writes that are left out stay unused.
     let next_seq = file.header.next_seq.unwrap_or(1).max(last_seq + 1);
     let metadata = &file.header.metadata;
     let cwd = metadata.cwd.as_deref().unwrap_or_default();
-    out.write_all(header::render(metadata, cwd, Some(next_seq)).as_bytes()).map_err(failed)?;
-    let taken = repairer.copy(faults, &mut findings, &mut out)?;
-    out.flush().map_err(failed)?;
-    drop(out);
-    let handle: Arc<dyn FileHandle> = Arc::new(copy);
+    let header = header::render(metadata, cwd, Some(next_seq));
+    let (taken, handle) =
+        Scratch::new(scratch)?.fill(&header, |out| repairer.copy(faults, &mut findings, out))?;
     let FirstLine::Current(header) = header::read(&*handle, path)? else {
         unreachable!("a header of format 4 was written");
     };
     let sound = SessionFile { handle, header };
-    Ok((sound, findings.into_report(taken)))
+    Ok((sound, findings.into_report(taken, 0)))
 }
 
 struct Repairer<'a> {
@@ -107,7 +101,8 @@ impl Repairer<'_> {
             let looked = self.objects(start, number, &mut |_, _| Ok(()), last_seq)?;
             if let Some(findings) = &mut findings {
                 if let Err(what) = &looked.last_seq {
-                    findings.add(number, what.clone(), Repair::Skipped);
+                    let writes = self.writes(start..looked.next)?;
+                    findings.lose(number, what.clone(), writes);
                 } else if looked.is_split {
                     let what = "several commits without a line break between them".to_owned();
                     findings.add(number, What::NotAnObject(what), Repair::Split);
@@ -177,6 +172,28 @@ impl Repairer<'_> {
             }
             at = offset;
             is_split = true;
+        }
+    }
+
+    /// How many writes a line holds that is left out: one where it is no JSON.
+    fn writes(&self, line: Range<u64>) -> Result<u64> {
+        let (mut at, mut writes) = (line.start, 0);
+        loop {
+            let rest = Part::new(&self.file.handle, at..line.end);
+            let mut scan = Scan::new(rest, at, &SHAPE);
+            at = loop {
+                match scan.next() {
+                    Ok(Some(Item::Object(_))) => writes += 1,
+                    Ok(Some(Item::Line { .. })) => return Ok(writes.max(1)),
+                    Err(ScanError::Read { source, .. }) => {
+                        return Err(Error::io("read", self.path, source));
+                    }
+                    Err(ScanError::Malformed { offset, reason: Reason::TrailingText, .. }) => {
+                        break offset;
+                    }
+                    Ok(None) | Err(ScanError::Malformed { .. }) => return Ok(1),
+                }
+            };
         }
     }
 
@@ -268,7 +285,7 @@ impl Repairer<'_> {
             }
             let replaced = match (&line.what, fault) {
                 (_, Some(REPEATED)) => {
-                    findings.add(number, What::RepeatedId, Repair::Skipped);
+                    findings.lose(number, What::RepeatedId, 1);
                     return Ok(());
                 }
                 (lines::What::Entry { .. }, Some(_)) => {

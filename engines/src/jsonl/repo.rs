@@ -196,9 +196,9 @@ impl Repo for JsonlRepo {
         let path = path_of(at)?;
         match Stored::open(&*self.fs, path, &at.metadata, Access::Append)? {
             Stored::Current(file) => {
+                let (to, metadata) = (path.to_owned(), file.header.metadata.clone());
                 let opened = open::open(&self.fs, file, path, cx)?;
-                let (path, metadata) = (path.to_owned(), at.metadata.clone());
-                Ok(Box::new(JsonlStorage::new(self.setting(), path, metadata, opened)?))
+                Ok(Box::new(JsonlStorage::new(self.setting(), to, metadata, opened)?))
             }
             Stored::Legacy(file) => {
                 let environment = self.core.environment().clone();

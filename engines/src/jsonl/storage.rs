@@ -249,6 +249,10 @@ fn apply(state: &mut State, writes: &[Write], line: &CommitLine, now: Millis) ->
 }
 
 impl Storage for JsonlStorage {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     fn commit(&self, writes: &[Write], now: Millis) -> Result<Committed> {
         let mut guard = self.write();
         let state = &mut *guard;

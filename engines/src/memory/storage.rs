@@ -75,6 +75,10 @@ fn apply(state: &mut State, write: &Write, seq: Seq, now: Millis) -> Result<()> 
 }
 
 impl Storage for MemoryStorage {
+    fn metadata(&self) -> &Metadata {
+        &self.0.metadata
+    }
+
     fn commit(&self, writes: &[Write], now: Millis) -> Result<Committed> {
         let mut guard = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
         guard.check(writes)?;

@@ -24,7 +24,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::names::{side, uri};
-use super::rows::{SessionRow, failed, session_row};
+use super::rows::{SessionRow, failed, session_row, staging_failed};
 use super::schema;
 use crate::error::{Error, Result};
 use crate::repo::SyncCommits;
@@ -73,6 +73,18 @@ pub(super) fn scratch() -> rusqlite::Result<Connection> {
          PRAGMA main.cache_size = -1024",
     )?;
     Ok(conn)
+}
+
+/// What the first way that succeeds gives, else what the last one said.
+fn first_of<T>(ways: &[&str], open: &dyn Fn(&str) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let mut opened = Err(rusqlite::Error::InvalidQuery);
+    for way in ways {
+        opened = open(way);
+        if opened.is_ok() {
+            break;
+        }
+    }
+    opened
 }
 
 /// A connection that reads one database; `query` says how its URI opens it.
@@ -232,22 +244,15 @@ impl Reader {
 
     /// Opens a database in the first of these ways that succeeds.
     fn by(path: &Path, use_: Use, ways: &[&str], before: Option<Fingerprint>) -> Result<Self> {
-        let schema = match use_ {
-            Use::Look => "main",
-            Use::Fork => SOURCE,
-        };
-        let mut opened = Err(rusqlite::Error::InvalidQuery);
-        for way in ways {
-            opened = match use_ {
-                Use::Look => look(path, way),
-                Use::Fork => {
-                    scratch().and_then(|conn| attach(&conn, path, way, SOURCE).map(|()| conn))
-                }
-            };
-            if opened.is_ok() {
-                break;
+        let (schema, opened) = match use_ {
+            Use::Look => ("main", first_of(ways, &|way| look(path, way))),
+            Use::Fork => {
+                let conn = scratch();
+                let conn = conn.map_err(|error| staging_failed("make a stage for", path, error))?;
+                let attached = first_of(ways, &|way| attach(&conn, path, way, SOURCE));
+                (SOURCE, attached.map(|()| conn))
             }
-        }
+        };
         let conn = opened.map_err(|error| failed("open", path, error))?;
         conn.execute_batch(&format!("PRAGMA {schema}.cache_size = -1024"))
             .map_err(|error| failed("open", path, error))?;

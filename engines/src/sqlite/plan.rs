@@ -16,7 +16,7 @@ use super::commit::signed;
 use super::index::{BranchIndex, Span, Spot};
 use super::open::SOURCE;
 use super::reads::Reads;
-use super::rows::{At, failed};
+use super::rows::{At, failed, staging_failed};
 use super::select::Functions;
 use super::stage;
 use crate::context::{Context, Progress};
@@ -368,7 +368,8 @@ impl Pinned<'_> {
             ran.map(drop).map_err(|error| functions.explain(error))?;
             cx.progress(Progress { rows_done: functions.rows(), ..Progress::default() })
         };
-        stage::create(self.conn).map_err(|error| failed("make a stage for", self.path, error))?;
+        stage::create(self.conn)
+            .map_err(|error| staging_failed("make a stage for", self.path, error))?;
         let session = &self.session;
         let tip = selected.as_ref().map(|selected| selected.id.clone());
         match (scope, selected) {
@@ -398,7 +399,7 @@ impl Pinned<'_> {
     /// Fetches the large content of one table, row by row.
     fn fetch(&self, large: &Large, cx: &Context) -> Result<()> {
         let at = At::table(self.path, self.session, large.table);
-        let failed = |error| at.failed("copy from", error);
+        let failed = |error| staging_failed("copy from", self.path, error);
         let mut find = self.conn.prepare(large.find).map_err(failed)?;
         let mut read = self.conn.prepare(large.read).map_err(failed)?;
         let mut write = self.conn.prepare(large.write).map_err(failed)?;

@@ -9,7 +9,7 @@ use forkline_model::{
     UsageRow, metadata::STORAGE_VERSION,
 };
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, ffi};
 
 use crate::error::{Error, Result};
 
@@ -191,6 +191,30 @@ pub(super) fn failed(action: &'static str, path: &Path, error: rusqlite::Error) 
     }
 }
 
+/// The same while a source, which is only read, goes into an anonymous database: what cannot be
+/// written, is a temporary file of SQLite's.
+pub(super) fn staging_failed(action: &'static str, path: &Path, error: rusqlite::Error) -> Error {
+    let found = error.sqlite_error().map(|error| (error.code, error.extended_code));
+    match found {
+        Some(
+            (ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_GETTEMPPATH),
+        ) => Error::Sqlite {
+            action: "write a temporary database in",
+            path: temporary_folder(),
+            source: error,
+        },
+        _ => failed(action, path, error),
+    }
+}
+
+/// Where SQLite has its temporary files.
+fn temporary_folder() -> PathBuf {
+    let named = ["SQLITE_TMPDIR", "TMPDIR"].into_iter().filter_map(std::env::var_os);
+    let usual = ["/var/tmp", "/usr/tmp", "/tmp"].into_iter().map(PathBuf::from);
+    let mut all = named.map(PathBuf::from).chain(usual);
+    all.find(|folder| folder.is_dir()).unwrap_or_else(|| PathBuf::from("."))
+}
+
 /// The row of a session in `sessions`.
 #[derive(Debug, Clone)]
 pub(super) struct SessionRow {
@@ -248,4 +272,29 @@ fn read_session_row(row: &Row<'_>, at: &At<'_>, session: &SessionId) -> Result<S
         },
         next_seq,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::open::scratch;
+
+    #[test]
+    fn a_full_disk_for_temporary_files_is_not_blamed_on_the_source() {
+        let conn = scratch().expect("a database");
+        let full = conn.execute_batch(
+            "PRAGMA main.max_page_count = 2; CREATE TABLE t (a); \
+             INSERT INTO t VALUES (zeroblob(100000))",
+        );
+        let error = full.expect_err("two pages do not hold it");
+        let error = staging_failed("copy from", Path::new("source.sqlite"), error);
+        let Error::Sqlite { path, .. } = &error else { panic!("{error:?}") };
+        assert!(path.is_dir(), "{path:?}");
+        assert!(!error.chain().contains("source.sqlite"), "{}", error.chain());
+        assert!(error.chain().contains("is full"), "{}", error.chain());
+
+        let other = conn.execute_batch("SELECT nothing").expect_err("there is no such column");
+        let other = staging_failed("copy from", Path::new("source.sqlite"), other);
+        assert!(other.to_string().contains("cannot copy from source.sqlite"), "{other}");
+    }
 }

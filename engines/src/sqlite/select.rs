@@ -14,7 +14,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode};
 use serde::de::IgnoredAny;
 
-use super::rows::{failed, not_utf8};
+use super::rows::{not_utf8, staging_failed};
 use crate::error::{Error, Result};
 
 /// How [`Disposition`] is written in SQL.
@@ -92,7 +92,7 @@ impl Functions {
                 &*self.path,
                 format!("session {:?}: an id or a seq is used twice", self.session),
             ),
-            _ => failed("copy from", &self.path, error),
+            _ => staging_failed("copy from", &self.path, error),
         })
     }
 

@@ -14,7 +14,7 @@ use rusqlite::{Connection, Row as SqlRow, params};
 use super::commit::{named, refused, signed};
 use super::index::{BranchIndex, Indexed};
 use super::open;
-use super::rows::{At, failed};
+use super::rows::{At, staging_failed};
 use super::schema;
 use crate::context::{Context, Progress};
 use crate::error::{Error, Result};
@@ -70,7 +70,7 @@ impl Stage {
     /// I/O.
     pub(super) fn empty(path: &Path) -> Result<Self> {
         let conn = open::scratch().and_then(|conn| create(&conn).map(|()| conn));
-        let conn = conn.map_err(|error| failed("make a stage for", path, error))?;
+        let conn = conn.map_err(|error| staging_failed("make a stage for", path, error))?;
         Ok(Self { conn, path: path.to_owned() })
     }
 
@@ -83,7 +83,7 @@ impl Stage {
     }
 
     fn failed(&self, error: rusqlite::Error) -> Error {
-        failed("use the stage of", &self.path, error)
+        staging_failed("use the stage of", &self.path, error)
     }
 
     /// Takes a row of another engine.

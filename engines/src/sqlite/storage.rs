@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forkline_model::{
-    Address, BranchScan, Entry, EntryHead, EntryId, EntryQuery, Json, Key, ListQuery, Millis,
-    Namespace, Seq, SeqQuery, SessionId, Stats, UsageRow, Write,
+    Address, BranchScan, Entry, EntryHead, EntryId, EntryQuery, Json, Key, ListQuery, Metadata,
+    Millis, Namespace, Seq, SeqQuery, SessionId, Stats, UsageRow, Write,
 };
 use rusqlite::Connection;
 
@@ -23,6 +23,7 @@ use crate::storage::{Committed, StateRow, Storage};
 pub(super) struct SqliteStorage {
     path: PathBuf,
     session: SessionId,
+    metadata: Metadata,
     state: Mutex<State>,
 }
 
@@ -45,9 +46,10 @@ impl SqliteStorage {
         // A look without a trace first: what is refused is not even opened to write.
         Reader::open(path, Use::Look)?.session_row(session)?;
         let conn = open::writer(path, sync)?;
-        session_row(&conn, "main", path, session)?;
+        let metadata = session_row(&conn, "main", path, session)?.metadata;
         let state = State { idle: None, conn: Some(conn), poisoned: false };
-        Ok(Self { path: path.to_owned(), session: session.clone(), state: Mutex::new(state) })
+        let (path, session, state) = (path.to_owned(), session.clone(), Mutex::new(state));
+        Ok(Self { path, session, metadata, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -67,6 +69,10 @@ impl SqliteStorage {
 }
 
 impl Storage for SqliteStorage {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     fn commit(&self, writes: &[Write], now: Millis) -> Result<Committed> {
         let mut state = self.lock();
         if state.poisoned {

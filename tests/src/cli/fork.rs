@@ -156,6 +156,9 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
         Ok(source) => source,
         Err(problem) => return trouble(problem, "forkline fork --help shows examples"),
     };
+    if let Some(problem) = pointless_cwd(arguments, place, &source) {
+        return trouble(problem, "leave --cwd out");
+    }
     let repo_options = RepoOptions { cwd: arguments.cwd.clone(), ..RepoOptions::default() };
     let missing = place.missing_folders();
     let began = Instant::now();
@@ -184,6 +187,16 @@ pub(super) fn run(arguments: &Arguments) -> u8 {
             trouble(error.chain(), &advice(&error, &arguments.source))
         }
     }
+}
+
+/// Why a working directory that was named would not be that of the fork.
+fn pointless_cwd(arguments: &Arguments, place: &Place, source: &Source) -> Option<String> {
+    let named = arguments.cwd.as_ref()?;
+    if !matches!(place, Place::Jsonl(_)) {
+        return Some("--cwd has no meaning here: a container has no place for one".to_owned());
+    }
+    let own = source.reference.metadata.cwd.as_ref().filter(|own| *own != named)?;
+    Some(format!("--cwd has no meaning here: the fork keeps that of its source, {own}"))
 }
 
 fn fork_options(arguments: &Arguments) -> Result<ForkOptions> {
@@ -229,7 +242,7 @@ fn print(
         if let Some(salvaged) = salvaged {
             report["salvage"] = json!({
                 "taken": salvaged.taken,
-                "skipped": salvaged.lines_skipped(),
+                "skipped": salvaged.skipped,
                 "findings": Found::all(salvaged),
                 "more": salvaged.more,
             });
@@ -245,8 +258,7 @@ fn print(
     );
     println!("source   {} in {seconds:.3} s", bytes_for_people(source.bytes));
     if let Some(salvaged) = salvaged {
-        let (taken, skipped) = (salvaged.taken, salvaged.lines_skipped());
-        println!("{}", table::salvaged(taken, skipped, salvaged.more));
+        println!("{}", table::salvaged(salvaged.taken, salvaged.skipped));
         for line in table::findings_for_people(&Found::all(salvaged), salvaged.more) {
             println!("{line}");
         }

@@ -41,6 +41,9 @@ pub(super) enum NoSession {
     NoSource(#[from] NoSource),
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    #[error("cannot make a temporary folder in {} (TMPDIR): {}", std::env::temp_dir().display(),
+            without_path(.0))]
+    Scratch(std::io::Error),
     #[error("{}", .0.chain())]
     Engine(#[from] Error),
     #[error("{} holds no session {}", path.display(), wanted.as_deref().unwrap_or("at all"))]
@@ -50,11 +53,17 @@ pub(super) enum NoSession {
     Several { path: PathBuf, ids: Vec<String> },
 }
 
+/// What the system said: the path that `tempfile` adds is a name that never was.
+fn without_path(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(std::error::Error::source);
+    inner.map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// The session of a file, or the one of that id in a container.
 pub(super) fn find(path: &Path, session: Option<&str>) -> Result<Source, NoSession> {
     let io = |source| NoSession::Io { path: path.to_owned(), source };
     let bytes = std::fs::metadata(path).map_err(io)?.len();
-    let folder = tempfile::tempdir().map_err(io)?;
+    let folder = tempfile::tempdir().map_err(NoSession::Scratch)?;
     let absent = || NoSession::Absent { path: path.to_owned(), wanted: session.map(str::to_owned) };
     let (repo, reference) = match sniff(path)? {
         None if !is_jsonl(path) => return Err(NoSource::NoSession(path.to_owned()).into()),

@@ -45,8 +45,8 @@ fn result(row: &Row) -> Cell {
             let imported = row.records.map(|records| format!("holds, {records} records imported"));
             Cell::new(imported.as_deref().unwrap_or("holds")).fg(Color::Green)
         }
-        Outcome::Salvaged { taken, skipped, more, .. } => {
-            Cell::new(salvaged(*taken, *skipped, *more)).fg(Color::Yellow)
+        Outcome::Salvaged { taken, skipped, .. } => {
+            Cell::new(salvaged(*taken, *skipped)).fg(Color::Yellow)
         }
         Outcome::Corrupt { line: Some(line), .. } => {
             Cell::new(format!("corrupt, line {line}")).fg(Color::Red)
@@ -96,10 +96,9 @@ pub(super) fn remarks(row: &Row) -> Vec<String> {
     }
 }
 
-/// How much was taken; a line of which something is left out counts as one record.
-pub(super) fn salvaged(taken: u64, skipped: u64, more: u64) -> String {
-    let at_least = if more > 0 { "at least " } else { "" };
-    format!("salvaged {taken} of {at_least}{} records", taken + skipped)
+/// How much was taken.
+pub(super) fn salvaged(taken: u64, skipped: u64) -> String {
+    format!("salvaged {taken} of {} records", taken + skipped)
 }
 
 /// The findings of a salvage, a line each.

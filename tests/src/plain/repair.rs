@@ -23,6 +23,8 @@ pub struct Repaired {
     pub state: State,
     /// How many writes were taken.
     pub taken: u64,
+    /// How many were left out; a line that is no JSON counts as one.
+    pub skipped: u64,
     /// What was done, by line.
     pub repairs: BTreeSet<(u64, Repair)>,
 }
@@ -37,24 +39,26 @@ pub fn repair(bytes: &[u8]) -> Result<Repaired, Damage> {
     let (&first, lines) = lines.split_first().unwrap_or((&&b""[..], &[]));
     let header = read_header(first)?;
     let (mut repairs, mut writes, mut last_seq) = (BTreeSet::new(), Vec::new(), 0);
+    let mut skipped = 0;
     for (line, number) in lines.iter().zip(2..) {
-        match commits(first, line, last_seq) {
-            Some(commits) => {
-                if commits.len() > 1 {
-                    repairs.insert((number, Repair::Split));
-                }
-                for (write, seq) in commits.into_iter().flatten() {
-                    last_seq = seq;
-                    writes.push((write, number));
-                }
-            }
-            None => drop(repairs.insert((number, Repair::Skip))),
+        let Some(commits) = commits(first, line, last_seq) else {
+            repairs.insert((number, Repair::Skip));
+            skipped += count(line).unwrap_or(0).max(1);
+            continue;
+        };
+        if commits.len() > 1 {
+            repairs.insert((number, Repair::Split));
+        }
+        for (write, seq) in commits.into_iter().flatten() {
+            last_seq = seq;
+            writes.push((write, number));
         }
     }
     let (mut known, mut taken, mut sound) = (Known::default(), 0, first.to_vec());
     for (write, number) in writes {
         let Some((text, is_changed)) = known.repaired(&write) else {
             repairs.insert((number, Repair::Skip));
+            skipped += 1;
             continue;
         };
         taken += 1;
@@ -71,7 +75,7 @@ pub fn repair(bytes: &[u8]) -> Result<Repaired, Damage> {
     // The seqs of what is left out stay unused.
     let next_seq = header.next_seq.unwrap_or(1).max(last_seq + 1);
     let state = rebuilt(&state, next_seq).finish().expect("it was read from sound rows");
-    Ok(Repaired { state, taken, repairs })
+    Ok(Repaired { state, taken, skipped, repairs })
 }
 
 /// The same session, to be changed.
@@ -127,6 +131,25 @@ fn commits(header: &[u8], line: &[u8], mut last_seq: u64) -> Option<Vec<Vec<(Str
         commits.push(taken);
     }
     (!commits.is_empty()).then_some(commits)
+}
+
+/// How many objects a line holds, alone or in arrays; none if it holds anything else.
+fn count(line: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(line).ok()?;
+    let mut count = 0;
+    for part in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+        let part = part.ok()?.get();
+        let objects: Vec<&RawValue> = if part.starts_with('[') {
+            serde_json::from_str(part).ok()?
+        } else {
+            vec![serde_json::from_str(part).ok()?]
+        };
+        if !objects.iter().all(|object| object.get().starts_with('{')) {
+            return None;
+        }
+        count += objects.len() as u64;
+    }
+    Some(count)
 }
 
 fn kind(write: &str) -> String {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use forkline_engines::fork::Source;
 use forkline_engines::{Committed, Context, Result, StateRow, Storage};
 use forkline_model::{
-    Address, BranchScan, Entry, EntryHead, EntryId, EntryQuery, Json, Key, ListQuery, Millis,
-    Namespace, Seq, SeqQuery, SessionId, Stats, UsageRow, Write,
+    Address, BranchScan, Entry, EntryHead, EntryId, EntryQuery, Json, Key, ListQuery, Metadata,
+    Millis, Namespace, Seq, SeqQuery, SessionId, Stats, UsageRow, Write,
 };
 
 use super::plant::{Plant, PlantedSource};
@@ -33,6 +33,10 @@ impl PlantedStorage {
 }
 
 impl Storage for PlantedStorage {
+    fn metadata(&self) -> &Metadata {
+        self.inner.metadata()
+    }
+
     fn commit(&self, writes: &[Write], now: Millis) -> Result<Committed> {
         let before = match self.plant {
             Plant::EarlyBoundary => Some(self.inner.capture(&Context::new())?),

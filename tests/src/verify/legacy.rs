@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use forkline_engines::jsonl::session_at;
 use forkline_engines::{Error, Location, Result, SessionRef, transfer};
 use forkline_model::diff::{Compare, diff};
 use forkline_model::{ForkOptions, Metadata, Millis, SessionId};
@@ -171,7 +172,8 @@ fn is_alike(error: &Error, refusal: &Refusal) -> bool {
 }
 
 /// Opens a private copy: state and statistics have to be what the import says, usage that cannot
-/// be summed refuses it. A line for each thing that is not so.
+/// be summed refuses it. The header is read in its place, where a relative path of a parent
+/// leads. A line for each thing that is not so.
 ///
 /// # Errors
 /// I/O, and a sound file that the engine refuses.
@@ -192,11 +194,16 @@ pub(super) fn hold_open(
         (opened, _) => opened?,
     };
     let Some(opened) = opened else { return Ok(Vec::new()) };
-    let found = diff(&expected.state, &opened.state, &Compare::default());
-    let mut lines: Vec<String> = found.to_string().lines().map(str::to_owned).collect();
-    if found.is_empty() {
-        lines.clear();
+    let mut lines = Vec::new();
+    let in_place = session_at(path)?.metadata;
+    if in_place != *expected.state.metadata() {
+        lines.push(format!("plain: {:?}, engine: {in_place:?}", expected.state.metadata()));
     }
+    let mut metadata = opened.state.metadata().clone();
+    metadata.parent_session_id = in_place.parent_session_id;
+    metadata.legacy_parent_session_path = in_place.legacy_parent_session_path;
+    let state = opened.state.with_metadata(metadata);
+    lines.extend(diff(&expected.state, &state, &Compare::default()).lines);
     let messages = expected.state.stats().message_count;
     let stats = (expected.usage.as_ref().ok(), messages);
     if stats != (Some(&opened.stats.usage), opened.stats.message_count) {

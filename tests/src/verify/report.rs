@@ -49,7 +49,7 @@ pub enum Outcome {
     Salvaged {
         /// Records (of format 4: writes) that were taken.
         taken: u64,
-        /// Lines that are left out, wholly or in part.
+        /// Records (of format 4: writes) that are left out; a line that is no JSON counts as one.
         skipped: u64,
         /// What was found, and what was done about it.
         findings: Vec<Found>,
@@ -73,7 +73,7 @@ impl Outcome {
     pub(super) fn salvaged(report: &SalvageReport) -> Self {
         Self::Salvaged {
             taken: report.taken,
-            skipped: report.lines_skipped(),
+            skipped: report.skipped,
             findings: Found::all(report),
             more: report.more,
         }

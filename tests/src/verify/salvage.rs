@@ -22,6 +22,7 @@ const FINDINGS_MAX: usize = 2048;
 #[derive(Debug, Clone)]
 pub(super) struct Salvage {
     taken: u64,
+    skipped: u64,
     /// How what is wrong is spelled, where both sides spell it alike.
     found: BTreeMap<(u64, Repair), Vec<String>>,
     /// How many ids the fork mints before the one of the entry that tells.
@@ -32,26 +33,33 @@ impl Salvage {
     pub(super) fn of_legacy(imported: &Imported) -> Self {
         let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
         let mut taken = imported.records as u64;
+        let mut skipped = 0;
         for damage in &imported.damage {
             // These records keep their place in the tree, and nothing else.
             let is_place =
                 !matches!(damage.what, What::NotAnObject | What::BadId | What::RepeatedId);
             taken -= u64::from(damage.repair == Repair::Skip && is_place);
+            skipped += u64::from(damage.repair == Repair::Skip);
             found.entry((damage.line, damage.repair)).or_default().push(words(&damage.what));
         }
-        Self { taken, found, minted: imported.state.entries().len() }
+        Self { taken, skipped, found, minted: imported.state.entries().len() }
     }
 
     pub(super) fn of_current(repaired: &Repaired) -> Self {
         let found = repaired.repairs.iter().map(|&repair| (repair, vec![String::new()]));
-        Self { taken: repaired.taken, found: found.collect(), minted: 0 }
+        let Repaired { taken, skipped, .. } = *repaired;
+        Self { taken, skipped, found: found.collect(), minted: 0 }
     }
 
     /// Where an engine's report says something else, a line each.
     pub(super) fn differences(&self, report: &SalvageReport) -> Vec<String> {
         let mut lines = Vec::new();
-        if self.taken != report.taken {
-            lines.push(format!("plain: {} taken, engine: {}", self.taken, report.taken));
+        for (what, plain, engine) in
+            [("taken", self.taken, report.taken), ("skipped", self.skipped, report.skipped)]
+        {
+            if plain != engine {
+                lines.push(format!("plain: {plain} {what}, engine: {engine}"));
+            }
         }
         let listed = self.found.len().min(FINDINGS_MAX);
         let is_more = self.found.len() > FINDINGS_MAX;
@@ -82,8 +90,9 @@ impl Salvage {
         let mut payload = String::new();
         write!(
             payload,
-            "{{\"data\":{{\"taken\":{},\"findings\":[{}],\"more\":{}}}}}",
+            "{{\"data\":{{\"taken\":{},\"skipped\":{},\"findings\":[{}],\"more\":{}}}}}",
             report.taken,
+            report.skipped,
             findings.join(","),
             report.more
         )

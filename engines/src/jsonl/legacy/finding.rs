@@ -103,6 +103,8 @@ pub struct Finding {
 pub struct SalvageReport {
     /// How many whole records (of format 4: writes) are in the result.
     pub taken: u64,
+    /// How many are left out. Of a line that is no JSON nobody can tell: it counts as one.
+    pub skipped: u64,
     /// The findings of the lowest lines, in the order of the file.
     pub findings: Vec<Finding>,
     /// How many there are beyond these.
@@ -115,16 +117,10 @@ impl SalvageReport {
         self.findings.is_empty()
     }
 
-    /// How many lines are left out, wholly or in part. Those beyond the listed findings are not
-    /// counted.
-    pub fn lines_skipped(&self) -> u64 {
-        let skipped = |finding: &&Finding| finding.repair == Repair::Skipped;
-        self.findings.iter().filter(skipped).count() as u64
-    }
-
     /// The data of the `forkline.salvage` entry.
     pub(in super::super) fn to_json(&self) -> String {
-        let mut text = format!("{{\"taken\":{},\"findings\":[", self.taken);
+        let (taken, skipped) = (self.taken, self.skipped);
+        let mut text = format!("{{\"taken\":{taken},\"skipped\":{skipped},\"findings\":[");
         for (index, finding) in self.findings.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             write!(
@@ -156,11 +152,13 @@ pub(in super::super) struct Findings {
     mode: Mode,
     kept: BTreeMap<(u64, Repair), What>,
     more: u64,
+    /// Records that are not even rows.
+    lost: u64,
 }
 
 impl Findings {
     pub(in super::super) fn new(mode: Mode) -> Self {
-        Self { mode, kept: BTreeMap::new(), more: 0 }
+        Self { mode, kept: BTreeMap::new(), more: 0, lost: 0 }
     }
 
     fn kept_max(&self) -> usize {
@@ -171,7 +169,11 @@ impl Findings {
     }
 
     pub(in super::super) fn add(&mut self, line: u64, what: What, repair: Repair) {
-        if self.kept.contains_key(&(line, repair)) {
+        if let Some(kept) = self.kept.get_mut(&(line, repair)) {
+            // It is found last, and is why the record is not looked at.
+            if what == What::RepeatedId {
+                *kept = what;
+            }
             return;
         }
         self.kept.insert((line, repair), what);
@@ -179,6 +181,12 @@ impl Findings {
             self.kept.pop_last();
             self.more += 1;
         }
+    }
+
+    /// The same where records are left out of which nothing stays.
+    pub(in super::super) fn lose(&mut self, line: u64, what: What, records: u64) {
+        self.add(line, what, Repair::Skipped);
+        self.lost += records;
     }
 
     /// Refuses a damaged file, naming all its damaged lines.
@@ -200,19 +208,34 @@ impl Findings {
         Err(Error::corrupt(Place::line(path, *first), reason))
     }
 
-    pub(in super::super) fn into_report(self, taken: u64) -> SalvageReport {
+    /// The report of a salvage that took some records, and passed over some beside those that
+    /// were [lost](Self::lose).
+    pub(in super::super) fn into_report(self, taken: u64, passed: u64) -> SalvageReport {
+        let skipped = self.lost + passed;
         let findings = self.kept.into_iter().map(|((line, repair), what)| Finding {
             line,
             what: what.to_string(),
             repair,
         });
-        SalvageReport { taken, findings: findings.collect(), more: self.more }
+        SalvageReport { taken, skipped, findings: findings.collect(), more: self.more }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repeated_id_says_more_than_what_else_is_wrong_with_its_record() {
+        let mut findings = Findings::new(Mode::Salvage);
+        findings.add(2, What::BadTimestamp, Repair::Skipped);
+        findings.add(2, What::RepeatedId, Repair::Skipped);
+        findings.lose(3, What::BadId, 1);
+        let report = findings.into_report(5, 1);
+        assert_eq!((report.taken, report.skipped), (5, 2));
+        let said: Vec<&str> = report.findings.iter().map(|found| &*found.what).collect();
+        assert_eq!(said, ["repeated id", "id is missing or no text"]);
+    }
 
     #[test]
     fn a_refusal_names_the_first_twenty_lines_and_counts_the_rest() {

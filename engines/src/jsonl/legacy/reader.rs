@@ -166,8 +166,7 @@ impl Reader<'_> {
                         Some(pending) if is_one => self.record(done, pending)?,
                         _ => {
                             let what = "an array".to_owned();
-                            let findings = &mut self.read.findings;
-                            findings.add(done, What::NotAnObject(what), Repair::Skipped);
+                            self.read.findings.lose(done, What::NotAnObject(what), 1);
                         }
                     }
                     objects = 0;
@@ -216,7 +215,7 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(objects) = objects else {
-            self.read.findings.add(number, what, Repair::Skipped);
+            self.read.findings.lose(number, what, 1);
             return Ok(next);
         };
         self.read.findings.add(number, what, Repair::Split);
@@ -262,7 +261,7 @@ impl Reader<'_> {
     fn record(&mut self, line: u64, pending: Pending) -> Result<()> {
         let findings = &mut self.read.findings;
         if pending.id.is_none() && self.lines.version > 1 {
-            findings.add(line, What::BadId, Repair::Skipped);
+            findings.lose(line, What::BadId, 1);
             return Ok(());
         }
         if let Some(what) = pending.damage {

@@ -94,11 +94,12 @@ impl LegacySource {
         let wanted = read.wanted;
         let (mut tree, findings) = resolve::resolve(&lines, read, &*self.environment.ids, cx)?;
         findings.require_none(&self.path)?;
-        let taken = match self.mode {
-            Mode::Refuse => u64::from(tree.rows.len()),
-            Mode::Salvage => taken(&mut tree)?,
+        let records = u64::from(tree.rows.len());
+        let passed = match self.mode {
+            Mode::Refuse => 0,
+            Mode::Salvage => passed_over(&mut tree)?,
         };
-        let report = findings.into_report(taken);
+        let report = findings.into_report(records - passed, passed);
         Ok((tree, wanted, report))
     }
 
@@ -170,14 +171,13 @@ impl LegacySource {
     }
 }
 
-/// How many records are more than the place of a damaged one.
-fn taken(tree: &mut Tree) -> Result<u64> {
-    let mut taken = 0;
+/// How many records are no more than the place of a damaged one.
+fn passed_over(tree: &mut Tree) -> Result<u64> {
+    let mut passed = 0;
     for index in 0..tree.rows.len() {
-        let is_lost = matches!(tree.row(index)?.kind, Kind::Place | Kind::Repeated);
-        taken += u64::from(!is_lost);
+        passed += u64::from(matches!(tree.row(index)?.kind, Kind::Place | Kind::Repeated));
     }
-    Ok(taken)
+    Ok(passed)
 }
 
 /// Contract §3.1: checks the lane and marks the path of a branch fork. Tells the seq of the

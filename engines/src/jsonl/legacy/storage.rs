@@ -7,8 +7,7 @@
 //!    before.
 //! 2. Ids are those of the scratch file, so an upgrade keeps what callers have seen.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -21,6 +20,7 @@ use super::super::commit::CommitLine;
 use super::super::file::SessionFile;
 use super::super::header::{self, FirstLine};
 use super::super::open::{self, Opened};
+use super::super::scratch::Scratch;
 use super::super::storage::{JsonlStorage, Setting, Span};
 use super::super::temp::Temp;
 use super::super::window::Window;
@@ -40,6 +40,7 @@ const IMPORT_DETAILS: &str = r#"{"source":"v3-import"}"#;
 pub(in super::super) struct LegacyStorage {
     setting: Setting,
     path: PathBuf,
+    metadata: Metadata,
     environment: Environment,
     /// The lock is the commit queue until the upgrade.
     state: RwLock<State>,
@@ -56,7 +57,6 @@ struct Legacy {
     /// What it was when it was read.
     left: Stat,
     mode: u32,
-    metadata: Metadata,
     imported: Usage,
     scratch: Arc<dyn FileHandle>,
     /// Where the header of the scratch file ends.
@@ -89,14 +89,13 @@ impl LegacyStorage {
         let imported = source.imported_usage()?;
         let scratch = convert(&mut source, &metadata, plan.next_seq, &setting.scratch, cx)?;
         drop(source);
-        let scratch: Arc<dyn FileHandle> = Arc::new(scratch);
         let (opened, start) = structure(scratch.clone(), &path, cx)?;
         let len = opened.len;
         let inner = JsonlStorage::new(setting.clone(), path.clone(), metadata.clone(), opened)?;
         let is_closed = false;
-        let legacy = Legacy { left, mode, metadata, imported, scratch, start, len, is_closed };
+        let legacy = Legacy { left, mode, imported, scratch, start, len, is_closed };
         let state = RwLock::new(State { inner, legacy: Some(legacy) });
-        Ok(Self { setting, path, environment, state })
+        Ok(Self { setting, path, metadata, environment, state })
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -126,8 +125,8 @@ impl LegacyStorage {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let temp = Temp::new(&self.setting.fs, folder).map_err(failed("upgrade"))?;
         temp.file().set_mode(legacy.mode).map_err(failed("upgrade"))?;
-        let cwd = legacy.metadata.cwd.as_deref().unwrap_or_default();
-        let header = header::render(&legacy.metadata, cwd, Some(first + all.len() as u64));
+        let cwd = self.metadata.cwd.as_deref().unwrap_or_default();
+        let header = header::render(&self.metadata, cwd, Some(first + all.len() as u64));
         let mut out = Appender(&**temp.file());
         out.write_all(header.as_bytes())
             .and_then(|()| {
@@ -140,7 +139,7 @@ impl LegacyStorage {
         let (opened, _) = structure(temp.file().clone(), &self.path, &Context::new())?;
         let setting = self.setting.clone();
         let upgraded =
-            JsonlStorage::new(setting, self.path.clone(), legacy.metadata.clone(), opened)?;
+            JsonlStorage::new(setting, self.path.clone(), self.metadata.clone(), opened)?;
         // Somebody may have written to the file since: what they wrote is not thrown away.
         self.require_as_left(legacy)?;
         temp.publish_over(&self.path).map_err(failed("upgrade"))?;
@@ -178,25 +177,23 @@ fn convert(
     next_seq: u64,
     scratch: &Path,
     cx: &Context,
-) -> Result<File> {
-    let failed = |error| Error::io("write a temporary file in", scratch, error);
-    let file = tempfile::tempfile_in(scratch).map_err(failed)?;
-    let mut out = BufWriter::new(file.try_clone().map_err(failed)?);
+) -> Result<Arc<dyn FileHandle>> {
     let cwd = metadata.cwd.as_deref().unwrap_or_default();
-    out.write_all(header::render(metadata, cwd, Some(next_seq)).as_bytes()).map_err(failed)?;
-    source.stream(
-        &mut |row| {
-            let body = match row {
-                Row::Entry { body, .. } | Row::Value { body, .. } | Row::Element { body, .. } => {
-                    body
-                }
-            };
-            body.copy_jsonl(&mut out).expect("a legacy source writes its rows itself")?;
-            out.write_all(b"\n").map_err(failed)
-        },
-        cx,
-    )?;
-    out.flush().map_err(failed)?;
+    let header = header::render(metadata, cwd, Some(next_seq));
+    let ((), file) = Scratch::new(scratch)?.fill(&header, |out| {
+        source.stream(
+            &mut |row| {
+                let body = match row {
+                    Row::Entry { body, .. }
+                    | Row::Value { body, .. }
+                    | Row::Element { body, .. } => body,
+                };
+                body.copy_jsonl(out).expect("a legacy source writes its rows itself")?;
+                out.end_line()
+            },
+            cx,
+        )
+    })?;
     Ok(file)
 }
 
@@ -227,6 +224,10 @@ impl io::Write for Appender<'_> {
 }
 
 impl Storage for LegacyStorage {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     fn commit(&self, writes: &[Write], now: Millis) -> Result<Committed> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let State { inner, legacy } = &mut *state;
@@ -306,7 +307,7 @@ impl Storage for LegacyStorage {
     fn capture(&self, cx: &Context) -> Result<Box<dyn Source>> {
         let state = self.state();
         match &state.legacy {
-            Some(legacy) => Err(Error::OpenLegacySource { session: legacy.metadata.id.clone() }),
+            Some(_) => Err(Error::OpenLegacySource { session: self.metadata.id.clone() }),
             None => state.inner.capture(cx),
         }
     }
