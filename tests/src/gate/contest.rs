@@ -11,8 +11,9 @@ use forkline_model::{
 };
 
 use super::coverage::{Tally, Watcher};
-use super::generate::REPOS;
+use super::generate::{REPOS, SOURCES};
 use super::judge::{Judge, Violation};
+use super::legacy;
 use crate::driver::{Driver, Fault, Feature, LocalDriver};
 use crate::lineup::EngineKind;
 
@@ -110,9 +111,11 @@ pub fn play(
     } else {
         place.audit
     };
+    let uses_sources = ops.iter().any(|op| op.repos().contains(&SOURCES));
     let mut contest = Contest {
         world: World::new(audit),
         judges: drivers.into_iter().map(Judge::new).collect(),
+        repos: if uses_sources { SOURCES + 1 } else { REPOS },
         watcher,
         step: 0,
         tickets: Vec::new(),
@@ -133,6 +136,8 @@ pub fn play(
 struct Contest<'a> {
     world: World,
     judges: Vec<Judge>,
+    /// How many repositories the sequence has.
+    repos: usize,
     watcher: Watcher,
     step: usize,
     tickets: Vec<u64>,
@@ -148,7 +153,7 @@ impl Contest<'_> {
             return Ok(None);
         }
         self.watcher.before(&self.world, op);
-        let expected = self.world.run(op);
+        let expected = legacy::run(&mut self.world, op);
         self.watcher.after(&self.world, op, &expected);
         if let (Op::Fork { request, .. }, Answer::Done) = (op, &expected) {
             for judge in &self.judges {
@@ -168,7 +173,7 @@ impl Contest<'_> {
     }
 
     fn sessions(&self, wanted: impl Fn(bool) -> bool) -> Vec<(RepoIndex, SessionId)> {
-        let all = (0..REPOS).flat_map(|repo| {
+        let all = (0..self.repos).flat_map(|repo| {
             self.world.list(repo).into_iter().map(move |metadata| (repo, metadata.id))
         });
         all.filter(|(repo, id)| {
@@ -185,7 +190,7 @@ impl Contest<'_> {
     /// All open sessions whole, their paths, and the listings.
     fn survey(&mut self) -> Result<(), Violation> {
         let open = self.sessions(|is_open| is_open);
-        let mut ops: Vec<Op> = (0..REPOS).map(|repo| Op::List { repo }).collect();
+        let mut ops: Vec<Op> = (0..self.repos).map(|repo| Op::List { repo }).collect();
         for (repo, id) in &open {
             let Some(state) = self.state(*repo, id) else { continue };
             ops.extend(reads_of(state).map(|read| Op::Read {
@@ -227,7 +232,7 @@ impl Contest<'_> {
         }
         let (step, sessions) = (self.step, self.sessions(|_| true));
         for judge in &mut self.judges {
-            judge.check_rest(step, &last, &sessions, REPOS)?;
+            judge.check_rest(step, &last, &sessions, self.repos)?;
         }
         Ok(())
     }
@@ -271,6 +276,9 @@ impl Contest<'_> {
         (into, id): (RepoIndex, &SessionId),
         scope: Scope,
     ) -> Result<bool, Violation> {
+        // An open legacy session is forked where it stands.
+        let session = self.world.session(from, source);
+        let is_legacy = session.is_some_and(|session| session.legacy().is_some());
         let request = ForkRequest {
             from,
             source: source.clone(),
@@ -279,7 +287,7 @@ impl Contest<'_> {
             scope,
             created_at: Millis::EPOCH,
             cwd: Some(self.cwd.to_owned()),
-            closed: false,
+            closed: is_legacy,
         };
         Ok(self.op(&Op::Fork { request, open: true })? == Some(Answer::Done))
     }
