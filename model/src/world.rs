@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::address::{Millis, Seq, SessionId};
 use crate::error::{Error, Result};
 use crate::fork::{Birth, fork};
-use crate::metadata::{ForkOptions, LaneAudit, Metadata, Scope};
 use crate::legacy::Legacy;
+use crate::metadata::{ForkOptions, LaneAudit, Metadata, Scope};
 use crate::state::{Committed, State};
 use crate::usage::Stats;
 use crate::write::Write;
@@ -307,8 +307,7 @@ impl World {
         let options = ticket.request.options();
         let ForkRequest { into, id, created_at, cwd, .. } = ticket.request;
         let birth = Birth { id: id.clone(), created_at, cwd };
-        let forked =
-            ticket.source.and_then(|source| fork(&source, &options, self.audit, birth));
+        let forked = ticket.source.and_then(|source| fork(&source, &options, self.audit, birth));
         self.repo(into).reserved.remove(&id);
         self.store(into, Session { state: forked?, open: false, legacy: None });
         Ok((into, id))

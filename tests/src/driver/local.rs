@@ -317,7 +317,9 @@ impl LocalDriver {
             // There is nothing to name the source with: a caller gets no further. One who has
             // a reference from before it was deleted does, and hears it from the engine, unless
             // the destination's id is refused first.
-            Some(slot) if !self.is_taken(request.into, &request.id) => Ok(Source::Stored(slot.reference.clone())),
+            Some(slot) if !self.is_taken(request.into, &request.id) => {
+                Ok(Source::Stored(slot.reference.clone()))
+            }
             _ => Err(ModelError::UnknownSession { session: request.source.clone() }.into()),
         }
     }

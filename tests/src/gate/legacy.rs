@@ -34,13 +34,13 @@ fn read(session: &SessionId, text: &str) -> Option<(State, Legacy)> {
     // What is no valid id cannot be asked for.
     let of_file = |(legacy, id): (String, EntryId)| Some((EntryId::new(legacy).ok()?, id));
     let ids = imported.ids.into_iter().filter_map(of_file).collect();
-    let legacy =
-        Legacy { ids, usage: imported.usage.ok(), usage_id: upgrade_id(), is_damaged };
+    let legacy = Legacy { ids, usage: imported.usage.ok(), usage_id: upgrade_id(), is_damaged };
     Some((imported.state, legacy))
 }
 
 fn import(text: &str) -> Result<Imported, Refusal> {
-    let mut mint = |order: usize, _: Millis, _: Option<&str>| imported_id(order).to_string();
+    let mut mint =
+        |order: usize, _: Millis, _: Option<&str>| imported_id(order).as_str().to_owned();
     // Sequences name no parent that is there.
     let mut outside = Outside { mint: &mut mint, parent: &|_| None };
     plain_legacy::import(text.as_bytes(), Mode::Refuse, &mut outside)

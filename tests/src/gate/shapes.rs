@@ -6,8 +6,8 @@ use forkline_model::error::ErrorKind;
 use forkline_model::policy::{self, Disposition, LaneShape, classify};
 use forkline_model::world::Session;
 use forkline_model::{
-    Address, EntryId, ForkRequest, Op, Position, RepoIndex, Scope, SessionId, State, StoreKind, World, Write,
-    lanes,
+    Address, EntryId, ForkRequest, Op, Position, RepoIndex, Scope, SessionId, State, StoreKind,
+    World, Write, lanes,
 };
 
 use super::coverage::Bucket;

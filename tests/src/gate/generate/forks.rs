@@ -61,7 +61,7 @@ impl Maker<'_> {
             id,
             created_at: self.time(),
             cwd: Some(self.reference.setup.cwd.clone()),
-            closed: self.dice.chance(25),
+            closed: self.dice.chance(if legacy.is_some() { 40 } else { 25 }),
         }
     }
 

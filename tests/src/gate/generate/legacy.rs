@@ -64,9 +64,11 @@ impl Maker<'_> {
     /// The sessions that are still legacy files.
     fn planted(&self) -> Vec<(RepoIndex, SessionId)> {
         let world = &self.reference.world;
-        let known = self.reference.known.iter().filter(|(repo, id)| {
-            world.session(*repo, id).and_then(Session::legacy).is_some()
-        });
+        let known = self
+            .reference
+            .known
+            .iter()
+            .filter(|(repo, id)| world.session(*repo, id).and_then(Session::legacy).is_some());
         known.cloned().collect()
     }
 
@@ -97,7 +99,7 @@ impl Maker<'_> {
         let Scope::Branch { branch, entry: Some(entry), position } = scope else { return scope };
         let of_file = legacy.ids.iter().find(|(_, id)| **id == entry).map(|(of_file, _)| of_file);
         let entry = match of_file {
-            Some(_) if self.dice.chance(18) => Some(entry),
+            Some(_) if self.dice.chance(30) => Some(entry),
             Some(of_file) => Some(of_file.clone()),
             // Version 1 has no ids.
             None if self.dice.chance(60) => None,
