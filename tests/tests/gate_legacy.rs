@@ -168,7 +168,7 @@ fn the_traces_show_what_they_are_about() {
         assert_eq!(life.reached(bucket), 1, "{}", bucket.name());
     }
     let ids = replayed("legacy-ids-of-the-file.json", Wrong::Nothing).unwrap();
-    assert_eq!(refused(&ids), [kind("corrupt_source", 2), kind("entry_not_on_branch", 2)]);
+    assert_eq!(refused(&ids), [kind("corrupt_source", 3), kind("entry_not_on_branch", 2)]);
     for bucket in [Bucket::LegacyV3, Bucket::LegacyAtId, Bucket::LegacyDamaged] {
         assert_eq!(ids.reached(bucket), 1, "{}", bucket.name());
     }
@@ -215,7 +215,8 @@ fn random_sequences_find_a_lost_record_and_make_it_small() {
     let Some(Op::Plant { lines, torn, .. }) = failure.trace.ops.first() else {
         panic!("{:?}", failure.trace.ops)
     };
-    assert_eq!((lines.len(), torn.as_str()), (2, ""), "a header and one record");
+    // A header, and a record that may need a parent.
+    assert!((2..=3).contains(&lines.len()) && torn.is_empty(), "{lines:?} {torn}");
 }
 
 #[test]

@@ -188,9 +188,10 @@ pub(super) fn of_legacy(source: &Session, request: &ForkRequest) -> BTreeSet<Buc
     found.extend(source.is_open().then_some(Bucket::LegacyAtPlace));
     found.extend(legacy.is_damaged.then_some(Bucket::LegacyDamaged));
     if let Scope::Branch { entry: Some(entry), .. } = &request.scope {
-        let is_stale = legacy.ids.values().any(|minted| minted == entry);
+        let is_of_file = legacy.ids.contains_key(entry);
+        let is_stale = !is_of_file && source.state().entry(entry).is_some();
         found.extend(is_stale.then_some(Bucket::LegacyStaleId));
-        found.extend(legacy.ids.contains_key(entry).then_some(Bucket::LegacyAtId));
+        found.extend(is_of_file.then_some(Bucket::LegacyAtId));
     }
     found
 }

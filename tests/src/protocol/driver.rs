@@ -60,6 +60,8 @@ impl ProtocolDriver {
         }
         let features = |repo: RepoIndex| {
             let has = welcome.repositories.get(repo % each).cloned().unwrap_or_default();
+            // There is no request that plants a file.
+            let has = has.but(Feature::Legacy);
             if processes.len() == 1 { has } else { has.but(Feature::Repositories) }
         };
         let capabilities = (0..processes.len() * each).map(features).collect();

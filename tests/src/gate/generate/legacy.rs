@@ -88,7 +88,8 @@ impl Maker<'_> {
         let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
         let torn = lines.pop().unwrap_or_default();
         if self.dice.chance(70) {
-            begin_as_lane(version, &mut lines);
+            let has_sum = self.dice.chance(95);
+            begin_with(if has_sum { &LANE } else { &LANE_WITHOUT_SUM }, version, &mut lines);
         }
         Op::Plant { repo: SOURCES, session, lines, torn }
     }
@@ -110,17 +111,22 @@ impl Maker<'_> {
     }
 }
 
-/// Puts a model and a thinking level before all records: what comes of them is a complete lane,
-/// unless their path is left.
-fn begin_as_lane(version: u32, lines: &mut Vec<String>) {
-    let contents = [
-        r#""type":"model_change","provider":"p","modelId":"m""#,
-        r#""type":"thinking_level_change","thinkingLevel":"low""#,
-    ];
+/// A model and a thinking level: what comes of them is a complete lane, unless their path is left.
+const LANE: [&str; 2] = [
+    r#""type":"model_change","provider":"p","modelId":"m""#,
+    r#""type":"thinking_level_change","thinkingLevel":"low""#,
+];
+
+/// And usage that cannot be summed: such a file can be forked, but not opened.
+const LANE_WITHOUT_SUM: [&str; 3] =
+    [LANE[0], LANE[1], r#""type":"usage","kind":"k","usage":{"input":"many"}"#];
+
+/// Puts records before all others.
+fn begin_with(contents: &[&str], version: u32, lines: &mut Vec<String>) {
     let mut parent = "null".to_owned();
     let mut new = Vec::new();
     for (index, content) in contents.iter().enumerate() {
-        let id = quoted(&format!("lane{index}"));
+        let id = quoted(&format!("first{index}"));
         let ids =
             if version == 1 { String::new() } else { format!(r#","id":{id},"parentId":{parent}"#) };
         new.push(format!(r#"{{{content}{ids},"timestamp":"2024-03-01T09:00:00.000Z"}}"#));
