@@ -78,9 +78,9 @@ buckets! {
     LegacyV1 30 "legacy source of version 1",
     LegacyV2 30 "legacy source of version 2",
     LegacyV3 30 "legacy source of version 3",
-    LegacyTorn 20 "legacy source with a torn tail",
+    LegacyTorn 15 "legacy source with a torn tail",
     LegacyAtPlace 12 "open legacy source read at its place",
-    LegacyAtId 25 "legacy source forked at an id of its file",
+    LegacyAtId 12 "legacy source forked at an id of its file",
     LegacyUpgraded 15 "legacy source that a commit upgraded",
     // what is forked and how
     ForkTree 300 "tree fork",

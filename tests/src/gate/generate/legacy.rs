@@ -28,7 +28,11 @@ impl Maker<'_> {
         if self.dice.chance(chance) {
             return Some(self.plant());
         }
-        let focus = self.dice.pick_any(&planted).cloned().filter(|_| self.dice.chance(60))?;
+        // Also what has come of those.
+        let all = self.sessions(|session| session.is_some()).into_iter();
+        let all: Vec<_> = all.filter(|(repo, _)| *repo == SOURCES).collect();
+        let pool = if planted.is_empty() || self.dice.chance(25) { all } else { planted };
+        let focus = self.dice.pick_any(&pool).cloned().filter(|_| self.dice.chance(60))?;
         let is_open = self.reference.world.open_state(focus.0, &focus.1).is_ok();
         self.focus = Some(focus);
         let kind = self.dice.weighted(if is_open {
@@ -100,10 +104,10 @@ impl Maker<'_> {
         let Scope::Branch { branch, entry: Some(entry), position } = scope else { return scope };
         let of_file = legacy.ids.iter().find(|(_, id)| **id == entry).map(|(of_file, _)| of_file);
         let entry = match of_file {
-            Some(_) if self.dice.chance(30) => Some(entry),
+            Some(_) if self.dice.chance(40) => Some(entry),
             Some(of_file) => Some(of_file.clone()),
             // Version 1 has no ids.
-            None if self.dice.chance(60) => None,
+            None if self.dice.chance(45) => None,
             None if self.dice.chance(30) => EntryId::new("r0").ok(),
             None => Some(entry),
         };
