@@ -161,6 +161,18 @@ pub enum Error {
         /// What the tip names.
         tip: EntryId,
     },
+    /// The source's bytes are damaged.
+    #[error("corrupt source: session {session} is damaged")]
+    Damaged {
+        /// The session.
+        session: SessionId,
+    },
+    /// A legacy session that is open and not yet upgraded: its ids are not stable.
+    #[error("legacy session {session} is open and not yet upgraded")]
+    OpenLegacySource {
+        /// The session.
+        session: SessionId,
+    },
     /// A second use of an id.
     #[error("duplicate entry or usage id {id}")]
     DuplicateId {
@@ -240,7 +252,8 @@ impl Error {
             Self::EntryNotOnBranch { .. } => ErrorKind::EntryNotOnBranch,
             Self::UnknownEntry { .. } => ErrorKind::UnknownEntry,
             Self::UnknownReserved { .. } => ErrorKind::UnknownReserved,
-            Self::UnknownTip { .. } => ErrorKind::CorruptSource,
+            Self::UnknownTip { .. } | Self::Damaged { .. } => ErrorKind::CorruptSource,
+            Self::OpenLegacySource { .. } => ErrorKind::OpenLegacySource,
             Self::DuplicateId { .. } => ErrorKind::DuplicateId,
             Self::MissingParent { .. } => ErrorKind::MissingParent,
             Self::InvalidName { .. } => ErrorKind::InvalidName,

@@ -187,6 +187,19 @@ pub enum Op {
         /// What stands there; has no line break.
         text: String,
     },
+    /// Puts a session file of an older version (formats §2) where stored sessions are: a closed
+    /// session whose first commit upgrades it.
+    Plant {
+        /// Where.
+        repo: RepoIndex,
+        /// Its id, as the first line has it.
+        session: SessionId,
+        /// Its lines, each without the line break that it has in the file.
+        lines: Vec<String>,
+        /// What stands behind the last line break.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        torn: String,
+    },
     /// One read.
     Read {
         /// Where.
@@ -219,6 +232,7 @@ impl Op {
             | Self::List { .. }
             | Self::ForkFinish { .. }
             | Self::TearTail { .. }
+            | Self::Plant { .. }
             | Self::Read { .. } => None,
         }
     }
@@ -242,6 +256,7 @@ impl Op {
             | Self::SetName { repo, .. }
             | Self::SetLabel { repo, .. }
             | Self::TearTail { repo, .. }
+            | Self::Plant { repo, .. }
             | Self::Read { repo, .. } => vec![repo],
             Self::Fork { request, .. } | Self::ForkBegin { request, .. } => {
                 vec![&mut request.from, &mut request.into]
@@ -266,6 +281,7 @@ impl Op {
             | Self::SetName { repo, .. }
             | Self::SetLabel { repo, .. }
             | Self::TearTail { repo, .. }
+            | Self::Plant { repo, .. }
             | Self::Read { repo, .. } => vec![*repo],
             Self::Fork { request, .. } | Self::ForkBegin { request, .. } => {
                 vec![request.from, request.into]

@@ -8,7 +8,7 @@ use crate::metadata::Metadata;
 use crate::op::{Answer, Op, ReadOp};
 use crate::policy;
 use crate::state::State;
-use crate::world::{ForkRequest, ForkTicket, RepoIndex, World};
+use crate::world::{ForkRequest, ForkTicket, RepoIndex, Session, World};
 use crate::write::Write;
 
 impl World {
@@ -24,7 +24,11 @@ impl World {
         match op {
             Op::List { repo } => return Ok(Answer::Sessions(self.list(*repo))),
             Op::Read { repo, session, read } => {
-                return answer(self.open_state(*repo, session)?, read);
+                return answer(self.open_session(*repo, session)?, read);
+            }
+            Op::Plant { .. } => {
+                let reason = "the model imports none: see World::plant".to_owned();
+                return Err(Error::InvalidPayload { what: "legacy file", reason });
             }
             Op::Mutate { repo, session, reads, attempts, timestamp } => {
                 return self.mutate(*repo, session, reads, attempts, *timestamp);
@@ -82,8 +86,8 @@ impl World {
         timestamp: Millis,
     ) -> Result<Answer> {
         let refused = |error: Error| Answer::Error { kind: error.kind() };
-        let state = self.open_state(repo, session)?;
-        let reads = reads.iter().map(|read| answer(state, read).unwrap_or_else(refused)).collect();
+        let found = self.open_session(repo, session)?;
+        let reads = reads.iter().map(|read| answer(found, read).unwrap_or_else(refused)).collect();
         let attempts = attempts.iter().enumerate().map(|(nth, writes)| match nth {
             0 => (self.commit(repo, session, writes, timestamp))
                 .map_or_else(refused, Answer::Committed),
@@ -176,8 +180,9 @@ fn require_entry(state: &State, entry: &EntryId) -> Result<()> {
     }
 }
 
-/// What a state answers to one read.
-fn answer(state: &State, read: &ReadOp) -> Result<Answer> {
+/// What a session answers to one read.
+fn answer(session: &Session, read: &ReadOp) -> Result<Answer> {
+    let state = session.state();
     Ok(match read {
         ReadOp::Metadata => Answer::Metadata(state.metadata().clone()),
         ReadOp::NextSeq => Answer::NextSeq(state.next_seq()),
@@ -193,7 +198,7 @@ fn answer(state: &State, read: &ReadOp) -> Result<Answer> {
         ReadOp::ScanUsage(query) => Answer::Usage(state.scan_usage(query)),
         ReadOp::FindEntries(query) => Answer::Entries(state.find_entries(query)),
         ReadOp::FindEntry(query) => Answer::Found(vec![state.find_entry(query)]),
-        ReadOp::Stats => Answer::Stats(state.stats()),
+        ReadOp::Stats => Answer::Stats(session.stats()),
         ReadOp::Name => Answer::Text(state.name()),
         ReadOp::Label(entry) => Answer::Text(state.label(entry)),
         ReadOp::Branches => Answer::Branches(state.branches()),

@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::address::{Millis, SessionId};
+use crate::address::{Millis, Seq, SessionId};
 use crate::error::{Error, Result};
 use crate::fork::{Birth, fork};
+use crate::legacy::Legacy;
 use crate::metadata::{ForkOptions, LaneAudit, Metadata, Scope};
 use crate::state::{Committed, State};
+use crate::usage::Stats;
 use crate::write::Write;
 
 /// Which repository. One that nothing was created in is empty.
@@ -38,12 +40,28 @@ struct Repo {
 pub struct Session {
     state: State,
     open: bool,
+    /// While its file is one of an older version.
+    legacy: Option<Legacy>,
 }
 
 impl Session {
     /// What it holds.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// Its statistics: a recount, and the imported usage as long as no ledger row has it.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.state.stats();
+        if let Some(usage) = self.legacy.as_ref().and_then(|legacy| legacy.usage) {
+            stats.usage.add(&usage);
+        }
+        stats
+    }
+
+    /// What there is to know of it as long as its file is one of an older version.
+    pub fn legacy(&self) -> Option<&Legacy> {
+        self.legacy.as_ref()
     }
 
     /// Whether it is open.
@@ -71,7 +89,8 @@ pub struct ForkRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Whether an engine reads the source at its place, as that of a closed session, even if it
-    /// is open. Makes no difference to the outcome (contract §3.6).
+    /// is open. Makes no difference to the outcome (contract §3.6), but for a legacy source:
+    /// what stands at its place can be forked while the open session cannot (formats §2).
     #[serde(default)]
     pub closed: bool,
 }
@@ -103,7 +122,8 @@ pub struct DeleteTicket {
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct ForkTicket {
-    source: State,
+    /// The source, or why it is none.
+    source: Result<State>,
     request: ForkRequest,
 }
 
@@ -125,8 +145,16 @@ impl World {
     /// # Errors
     /// *Unknown session*, or *closed* for one that is stored but not open.
     pub fn open_state(&self, repo: RepoIndex, id: &SessionId) -> Result<&State> {
+        self.open_session(repo, id).map(Session::state)
+    }
+
+    /// A session that has to be open.
+    ///
+    /// # Errors
+    /// Those of [`World::open_state`].
+    pub fn open_session(&self, repo: RepoIndex, id: &SessionId) -> Result<&Session> {
         let session = self.session(repo, id).ok_or_else(|| unknown(id))?;
-        if session.open { Ok(&session.state) } else { Err(Error::Closed { session: id.clone() }) }
+        if session.open { Ok(session) } else { Err(Error::Closed { session: id.clone() }) }
     }
 
     /// The stored sessions of a repository: createdAt descending, then id, then cwd.
@@ -155,8 +183,19 @@ impl World {
 
     /// Stores the new, empty session, and opens it.
     pub fn create_finish(&mut self, ticket: CreateTicket) {
-        let session = Session { state: State::new(ticket.metadata), open: true };
-        self.store(ticket.repo, session);
+        let state = State::new(ticket.metadata);
+        self.store(ticket.repo, Session { state, open: true, legacy: None });
+    }
+
+    /// Stores a legacy session, closed: `state` is what every import of its file gives, of a
+    /// damaged one the metadata alone.
+    ///
+    /// # Errors
+    /// *Session exists* for an id that is stored or reserved.
+    pub fn plant(&mut self, repo: RepoIndex, state: State, legacy: Legacy) -> Result<()> {
+        self.reserve_new(repo, &state.metadata.id)?;
+        self.store(repo, Session { state, open: false, legacy: Some(legacy) });
+        Ok(())
     }
 
     // ---- open, close ----
@@ -164,9 +203,14 @@ impl World {
     /// Opens a stored session. Never creates one.
     ///
     /// # Errors
-    /// *Already open*, also for a reserved id; *unknown session*.
+    /// *Already open*, also for a reserved id; *unknown session*; *corrupt source* for a legacy
+    /// file that is damaged or whose usage cannot be summed.
     pub fn open(&mut self, repo: RepoIndex, id: &SessionId) -> Result<()> {
-        self.stored_closed(repo, id)?.open = true;
+        let session = self.stored_closed(repo, id)?;
+        if session.legacy.as_ref().is_some_and(|legacy| !legacy.can_be_opened()) {
+            return Err(Error::Damaged { session: id.clone() });
+        }
+        session.open = true;
         Ok(())
     }
 
@@ -200,7 +244,8 @@ impl World {
 
     // ---- commit ----
 
-    /// Applies one commit to an open session.
+    /// Applies one commit to an open session. That which has writes upgrades a legacy session:
+    /// the imported usage gets the first seq, the commit those behind it (formats §2).
     ///
     /// # Errors
     /// *Unknown session*, *closed*, and those of [`State::apply`].
@@ -212,7 +257,16 @@ impl World {
         timestamp: Millis,
     ) -> Result<Committed> {
         self.open_state(repo, id)?;
-        self.stored(repo, id)?.state.apply(writes, timestamp)
+        let session = self.stored(repo, id)?;
+        let Some(legacy) = session.legacy.as_ref().filter(|_| !writes.is_empty()) else {
+            return session.state.apply(writes, timestamp);
+        };
+        let all: Vec<Write> = legacy.usage_row()?.into_iter().chain(writes.to_vec()).collect();
+        let Committed { next_seq, .. } = session.state.apply(&all, timestamp)?;
+        session.legacy = None;
+        let count = writes.len() as u64;
+        let first_seq = Some(Seq::new(next_seq - count)?);
+        Ok(Committed { first_seq, writes: count, next_seq, timestamp })
     }
 
     // ---- fork ----
@@ -224,23 +278,38 @@ impl World {
     /// *Unknown session* for the source, then *session exists* for the destination.
     pub fn fork_begin(&mut self, request: &ForkRequest) -> Result<ForkTicket> {
         let source = self.session(request.from, &request.source);
-        let source = source.ok_or_else(|| unknown(&request.source))?.state.clone();
+        let source = source.ok_or_else(|| unknown(&request.source))?.clone();
         self.reserve_new(request.into, &request.id)?;
-        Ok(ForkTicket { source, request: request.clone() })
+        let mut request = request.clone();
+        let state = match &source.legacy {
+            None => Ok(source.state),
+            Some(_) if source.open && !request.closed => {
+                Err(Error::OpenLegacySource { session: request.source.clone() })
+            }
+            Some(legacy) if legacy.is_damaged => {
+                Err(Error::Damaged { session: request.source.clone() })
+            }
+            Some(legacy) => {
+                request.scope = legacy.in_state(&request.scope, &source.state);
+                Ok(source.state)
+            }
+        };
+        Ok(ForkTicket { source: state, request })
     }
 
     /// Stores the fork, closed, or rejects it; either way the id is no longer reserved. Returns
     /// where it stands.
     ///
     /// # Errors
-    /// Those of [`fork`].
+    /// *Open legacy source*, *corrupt source* for a legacy file that is damaged, then those of
+    /// [`fork`].
     pub fn fork_finish(&mut self, ticket: ForkTicket) -> Result<(RepoIndex, SessionId)> {
         let options = ticket.request.options();
         let ForkRequest { into, id, created_at, cwd, .. } = ticket.request;
         let birth = Birth { id: id.clone(), created_at, cwd };
-        let forked = fork(&ticket.source, &options, self.audit, birth);
+        let forked = ticket.source.and_then(|source| fork(&source, &options, self.audit, birth));
         self.repo(into).reserved.remove(&id);
-        self.store(into, Session { state: forked?, open: false });
+        self.store(into, Session { state: forked?, open: false, legacy: None });
         Ok((into, id))
     }
 

@@ -112,6 +112,12 @@ fn ops(commits: &[Vec<Write>]) -> Vec<Op> {
         Op::Reopen { repo, session: session.clone() },
         Op::Close { repo, session: session.clone() },
         Op::TearTail { repo, session: session.clone(), text: r#"[{"kind""#.to_owned() },
+        Op::Plant {
+            repo,
+            session: session.clone(),
+            lines: vec![r#"{"type":"session","version":3}"#.to_owned(), "\u{feff}\r\0".to_owned()],
+            torn: "{\"".to_owned(),
+        },
         Op::Open { repo, session: session.clone() },
         Op::List { repo },
         Op::Delete { repo, session },

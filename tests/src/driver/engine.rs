@@ -14,12 +14,14 @@ use crate::lineup::EngineKind;
 /// The shared container in a repository's folder.
 pub(crate) const SHARED_CONTAINER: &str = "sessions.sqlite";
 
+/// Of a repository under test. Legacy files are planted beside those ([`Feature::Legacy`]).
 pub(super) fn capabilities(kind: EngineKind) -> Capabilities {
+    let all = Capabilities::all().but(Feature::Legacy);
     match kind {
-        EngineKind::Jsonl => Capabilities::all(),
-        EngineKind::Memory => Capabilities::without(&[Feature::TornTails]),
+        EngineKind::Jsonl => all,
+        EngineKind::Memory => all.but(Feature::TornTails),
         EngineKind::Sqlite | EngineKind::SqliteShared => {
-            Capabilities::without(&[Feature::TornTails, Feature::Cwd])
+            all.but(Feature::TornTails).but(Feature::Cwd)
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The engines of this project as a driver.
 
+mod plant;
 mod serving;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,17 +25,22 @@ use super::{Capabilities, Driver, Fault, FolderListing, SourceEvidence};
 use super::{engine, files, read};
 use crate::lineup::EngineKind;
 
+pub(crate) use plant::text as legacy_text;
 pub use serving::OpenRepo;
 
 /// Where sessions stand in the folder of a repository.
 const SESSIONS: &str = "sessions";
 
-/// Several repositories, each an engine of this project, in one folder.
+/// Several repositories, each an engine of this project, in one folder. Behind those that are
+/// asked for stands one more, of JSONL, that legacy files are planted in: forks of them go into
+/// engines of every kind.
 ///
 /// A fork that is begun runs on a thread of its own and is parked behind its boundary; what
 /// comes next happens on the caller's thread meanwhile.
 pub struct LocalDriver {
     repos: Vec<LocalRepo>,
+    /// What the repositories that were asked for are called.
+    name: String,
     clock: SetClock,
     forks: BTreeMap<u64, Underway>,
     last_error: Option<String>,
@@ -46,6 +52,8 @@ struct LocalRepo {
     repo: Arc<dyn Repo>,
     root: PathBuf,
     slots: BTreeMap<SessionId, Slot>,
+    /// The sessions that came as legacy files, deleted ones included.
+    planted: BTreeSet<SessionId>,
 }
 
 /// What the driver knows of a session. One that was deleted is kept: who asks for it again asks
@@ -97,10 +105,10 @@ impl LocalDriver {
         wrap: &dyn Fn(EngineKind, Arc<dyn Repo>) -> Arc<dyn Repo>,
     ) -> Result<Self, Fault> {
         let clock = SetClock::default();
-        let repos = kinds.iter().enumerate().map(|(index, &kind)| {
+        let new = |index: usize, kind: EngineKind| {
             let root = folder.join(index.to_string());
-            let (sessions, scratch) = (root.join(SESSIONS), root.join("scratch"));
-            for folder in [&sessions, &scratch] {
+            let scratch = root.join("scratch");
+            for folder in [&root.join(SESSIONS), &scratch] {
                 fs::create_dir_all(folder).map_err(|error| {
                     Fault::new(format!("cannot make {}: {error}", folder.display()))
                 })?;
@@ -112,19 +120,25 @@ impl LocalDriver {
                 scratch: Some(scratch),
                 ..RepoOptions::default()
             };
-            let repo = engine::repository(kind, &sessions, options);
-            let repo = wrap(kind, repo.map_err(|error| Fault::new(error.chain()))?);
-            let capabilities = engine::capabilities(kind);
-            Ok(LocalRepo { kind, capabilities, repo, root, slots: BTreeMap::new() })
-        });
-        let repos = repos.collect::<Result<Vec<LocalRepo>, Fault>>()?;
-        Ok(Self { repos, clock, forks: BTreeMap::new(), last_error: None })
+            let repo = engine::repository(kind, &root.join(SESSIONS), options);
+            let repo = repo.map_err(|error| Fault::new(error.chain()))?;
+            Ok(LocalRepo::new(kind, engine::capabilities(kind), repo, root))
+        };
+        let mut repos = Vec::new();
+        for (index, &kind) in kinds.iter().enumerate() {
+            let mut repo: LocalRepo = new(index, kind)?;
+            repo.repo = wrap(kind, repo.repo);
+            repos.push(repo);
+        }
+        let mut sources = new(kinds.len(), EngineKind::Jsonl)?;
+        sources.capabilities = Capabilities::all();
+        let name = name_of(&repos);
+        repos.push(sources);
+        Ok(Self { repos, name, clock, forks: BTreeMap::new(), last_error: None })
     }
 
     fn answer(&mut self, op: &Op) -> Result<Answer> {
-        if let Some(time) = op.timestamp() {
-            self.clock.set(time);
-        }
+        self.clock.begin(op);
         match op {
             Op::Create { repo, id, cwd, parent, .. } => {
                 self.create(*repo, id, cwd.as_ref(), parent.as_ref())?;
@@ -141,6 +155,7 @@ impl LocalDriver {
             Op::ForkBegin { ticket, request } => self.begin(*ticket, request)?,
             Op::ForkFinish { ticket, open } => self.finish(*ticket, *open)?,
             Op::TearTail { repo, session, text } => self.tear(*repo, session, text)?,
+            Op::Plant { repo, session, lines, torn } => self.plant(*repo, session, lines, torn)?,
             Op::Read { repo, session, read } => {
                 return read::answer(&self.session(*repo, session)?, read);
             }
@@ -302,15 +317,18 @@ impl LocalDriver {
             // There is nothing to name the source with: a caller gets no further. One who has
             // a reference from before it was deleted does, and hears it from the engine, unless
             // the destination's id is refused first.
-            Some(slot) if !self.is_taken(request) => Ok(Source::Stored(slot.reference.clone())),
+            Some(slot) if !self.is_taken(request.into, &request.id) => {
+                Ok(Source::Stored(slot.reference.clone()))
+            }
             _ => Err(ModelError::UnknownSession { session: request.source.clone() }.into()),
         }
     }
 
-    fn is_taken(&self, request: &ForkRequest) -> bool {
+    /// Whether a session of that id is stored or being made.
+    fn is_taken(&self, repo: RepoIndex, id: &SessionId) -> bool {
         let mut underway = self.forks.values().map(|fork| &fork.request);
-        self.at_ref(request.into).slots.get(&request.id).is_some_and(|slot| slot.is_stored)
-            || underway.any(|other| other.into == request.into && other.id == request.id)
+        self.at_ref(repo).slots.get(id).is_some_and(|slot| slot.is_stored)
+            || underway.any(|other| other.into == repo && other.id == *id)
     }
 
     // ---- looking things up ----
@@ -346,6 +364,16 @@ impl LocalDriver {
 }
 
 impl LocalRepo {
+    fn new(
+        kind: EngineKind,
+        capabilities: Capabilities,
+        repo: Arc<dyn Repo>,
+        root: PathBuf,
+    ) -> Self {
+        let (slots, planted) = (BTreeMap::new(), BTreeSet::new());
+        Self { kind, capabilities, repo, root, slots, planted }
+    }
+
     fn reference(&self, id: &SessionId) -> SessionRef {
         match self.slots.get(id) {
             Some(slot) => slot.reference.clone(),
@@ -384,6 +412,11 @@ impl Underway {
     }
 }
 
+fn name_of(repos: &[LocalRepo]) -> String {
+    let names: Vec<&str> = repos.iter().map(|repo| repo.kind.as_str()).collect();
+    names.join("+")
+}
+
 fn fork_unopened(
     from: &dyn Repo,
     source: &Source,
@@ -404,12 +437,12 @@ fn fork_unopened(
 
 impl Driver for LocalDriver {
     fn name(&self) -> String {
-        let names: Vec<&str> = self.repos.iter().map(|repo| repo.kind.as_str()).collect();
-        names.join("+")
+        self.name.clone()
     }
 
     fn capabilities(&self, repo: RepoIndex) -> &Capabilities {
-        &self.at_ref(repo).capabilities
+        static NOTHING: Capabilities = Capabilities::none();
+        self.repos.get(repo).map_or(&NOTHING, |repo| &repo.capabilities)
     }
 
     fn run(&mut self, op: &Op) -> Result<Answer, Fault> {
@@ -426,8 +459,9 @@ impl Driver for LocalDriver {
     }
 
     fn dump(&mut self, repo: RepoIndex, session: &SessionId) -> Result<State, Fault> {
+        let is_legacy = self.at_ref(repo).is_legacy(session)?;
         let session = self.session(repo, session).map_err(|error| Fault::new(error.chain()))?;
-        dump(&session)
+        dump(&session, is_legacy)
     }
 
     fn evidence(&mut self, request: &ForkRequest) -> Result<SourceEvidence, Fault> {

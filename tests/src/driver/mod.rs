@@ -29,7 +29,9 @@ use std::path::PathBuf;
 use forkline_model::{Answer, ForkRequest, Op, RepoIndex, SessionId, State};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use clock::{imported_id, upgrade_id};
 pub(crate) use engine::SHARED_CONTAINER;
+pub(crate) use local::legacy_text;
 pub use local::{LocalDriver, OpenRepo};
 
 /// An engine under test: repositories by index, each of one kind.
@@ -37,7 +39,7 @@ pub trait Driver: Send {
     /// What reports call it, for example `jsonl+sqlite`.
     fn name(&self) -> String;
 
-    /// What the repository at that index can do.
+    /// What the repository at that index can do: nothing where there is none.
     fn capabilities(&self, repo: RepoIndex) -> &Capabilities;
 
     /// Runs one operation.
@@ -108,11 +110,13 @@ pub enum Feature {
     Scopes,
     /// Audits all lanes before a tree fork when told.
     StrictAudit,
+    /// Takes session files of older versions ([`Op::Plant`]).
+    Legacy,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Cwd,
         Self::TornTails,
         Self::ClosedForks,
@@ -123,6 +127,7 @@ impl Feature {
         Self::ExactJson,
         Self::Scopes,
         Self::StrictAudit,
+        Self::Legacy,
     ];
 }
 
@@ -137,9 +142,9 @@ impl Capabilities {
         Self(Feature::ALL.into())
     }
 
-    /// Everything but these.
-    pub fn without(features: &[Feature]) -> Self {
-        Self(Feature::ALL.into_iter().filter(|feature| !features.contains(feature)).collect())
+    /// Nothing.
+    pub const fn none() -> Self {
+        Self(BTreeSet::new())
     }
 
     /// The same without one feature.
@@ -162,6 +167,7 @@ impl Capabilities {
             Op::Delete { .. } => vec![Feature::Delete],
             Op::Mutate { .. } => vec![Feature::Scopes],
             Op::ForkFinish { .. } => vec![Feature::Tickets],
+            Op::Plant { .. } => vec![Feature::Legacy],
             Op::Fork { request, .. } => needed_for(request),
             Op::ForkBegin { request, .. } => {
                 needed_for(request).into_iter().chain([Feature::Tickets]).collect()

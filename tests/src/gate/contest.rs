@@ -11,8 +11,9 @@ use forkline_model::{
 };
 
 use super::coverage::{Tally, Watcher};
-use super::generate::REPOS;
+use super::generate::{REPOS, SOURCES};
 use super::judge::{Judge, Violation};
+use super::legacy;
 use crate::driver::{Driver, Fault, Feature, LocalDriver};
 use crate::lineup::EngineKind;
 
@@ -130,9 +131,11 @@ pub fn play(
     } else {
         place.audit
     };
+    let uses_sources = ops.iter().any(|op| op.repos().contains(&SOURCES));
     let mut contest = Contest {
         world: World::new(audit),
         judges: drivers.into_iter().map(Judge::new).collect(),
+        repos: if uses_sources { SOURCES + 1 } else { REPOS },
         watcher,
         step: 0,
         tickets: Vec::new(),
@@ -163,6 +166,8 @@ enum Survey {
 struct Contest<'a> {
     world: World,
     judges: Vec<Judge>,
+    /// How many repositories the sequence has.
+    repos: usize,
     watcher: Watcher,
     step: usize,
     tickets: Vec<u64>,
@@ -179,7 +184,7 @@ impl Contest<'_> {
             return Ok(None);
         }
         self.watcher.before(&self.world, op);
-        let expected = self.world.run(op);
+        let expected = legacy::run(&mut self.world, op);
         self.watcher.after(&self.world, op, &expected);
         if let (Op::Fork { request, .. }, Answer::Done) = (op, &expected) {
             for judge in &self.judges {
@@ -199,7 +204,7 @@ impl Contest<'_> {
     }
 
     fn sessions(&self, wanted: impl Fn(bool) -> bool) -> Vec<(RepoIndex, SessionId)> {
-        let all = (0..REPOS).flat_map(|repo| {
+        let all = (0..self.repos).flat_map(|repo| {
             self.world.list(repo).into_iter().map(move |metadata| (repo, metadata.id))
         });
         all.filter(|(repo, id)| {
@@ -218,7 +223,7 @@ impl Contest<'_> {
         let open = self.sessions(|is_open| is_open);
         let mut ops: Vec<Op> = match what {
             Survey::Open => Vec::new(),
-            Survey::All => (0..REPOS).map(|repo| Op::List { repo }).collect(),
+            Survey::All => (0..self.repos).map(|repo| Op::List { repo }).collect(),
         };
         for (repo, id) in &open {
             let Some(state) = self.state(*repo, id) else { continue };
@@ -263,7 +268,7 @@ impl Contest<'_> {
         }
         let (step, sessions) = (self.step, self.sessions(|_| true));
         for judge in &mut self.judges {
-            judge.check_rest(step, &last, &sessions, REPOS)?;
+            judge.check_rest(step, &last, &sessions, self.repos)?;
         }
         Ok(())
     }
@@ -307,6 +312,9 @@ impl Contest<'_> {
         (into, id): (RepoIndex, &SessionId),
         scope: Scope,
     ) -> Result<bool, Violation> {
+        // An open legacy session is forked where it stands.
+        let session = self.world.session(from, source);
+        let is_legacy = session.is_some_and(|session| session.legacy().is_some());
         let request = ForkRequest {
             from,
             source: source.clone(),
@@ -315,7 +323,7 @@ impl Contest<'_> {
             scope,
             created_at: Millis::EPOCH,
             cwd: Some(self.cwd.to_owned()),
-            closed: false,
+            closed: is_legacy,
         };
         Ok(self.op(&Op::Fork { request, open: true })? == Some(Answer::Done))
     }

@@ -75,6 +75,13 @@ buckets! {
     TornTail 10 "torn tail",
     TornParses 3 "torn tail that parses",
     Reopened 100 "source that was reopened",
+    LegacyV1 30 "legacy source of version 1",
+    LegacyV2 30 "legacy source of version 2",
+    LegacyV3 30 "legacy source of version 3",
+    LegacyTorn 15 "legacy source with a torn tail",
+    LegacyAtPlace 12 "open legacy source read at its place",
+    LegacyAtId 12 "legacy source forked at an id of its file",
+    LegacyUpgraded 15 "legacy source that a commit upgraded",
     // what is forked and how
     ForkTree 300 "tree fork",
     ForkAtTip 50 "branch fork at the tip",
@@ -104,6 +111,9 @@ buckets! {
     CorruptLane 5 "fork refused: corrupt lane",
     UnknownBranch 10 "fork refused: unknown branch",
     UnknownSource 10 "fork refused: unknown session",
+    LegacyOpen 30 "fork refused: open legacy source",
+    LegacyStaleId 5 "fork of a legacy source refused: id of an earlier opening",
+    LegacyDamaged 10 "fork of a legacy source refused: damaged",
     StrictRefusal 5 "tree fork refused by the strict audit",
     DuplicateId 60 "commit refused: duplicate id",
     MissingParent 60 "commit refused: missing parent",
@@ -111,6 +121,24 @@ buckets! {
     Pending 10 "pending assistant message refused",
     InvalidPayload 10 "payload refused",
     OnClosed 20 "operation on a closed session refused",
+}
+
+impl Bucket {
+    fn is_of_legacy(self) -> bool {
+        matches!(
+            self,
+            Self::LegacyV1
+                | Self::LegacyV2
+                | Self::LegacyV3
+                | Self::LegacyTorn
+                | Self::LegacyAtPlace
+                | Self::LegacyAtId
+                | Self::LegacyUpgraded
+                | Self::LegacyOpen
+                | Self::LegacyStaleId
+                | Self::LegacyDamaged
+        )
+    }
 }
 
 /// Counts of one or many sequences.
@@ -170,10 +198,12 @@ impl Tally {
         if self.cases >= 1000 || scaled >= SURE { Some(scaled.max(1)) } else { None }
     }
 
-    /// Buckets below their floors.
+    /// Buckets below their floors. Of legacy files nothing is expected where they were left out.
     pub fn missed(&self) -> Vec<Bucket> {
+        let has_legacy = !self.left_out.contains_key(&Feature::Legacy);
         let is_missed = |bucket: &&Bucket| {
-            self.floor(**bucket).is_some_and(|floor| self.reached(**bucket) < floor)
+            (has_legacy || !bucket.is_of_legacy())
+                && self.floor(**bucket).is_some_and(|floor| self.reached(**bucket) < floor)
         };
         Bucket::ALL.iter().filter(is_missed).copied().collect()
     }
@@ -187,6 +217,8 @@ struct Past {
     /// How many forks stand between it and a session that was created.
     forks: usize,
     torn: Option<Bucket>,
+    /// Of a session that came as a legacy file.
+    legacy: BTreeSet<Bucket>,
 }
 
 /// A fork under way.
@@ -243,6 +275,7 @@ impl Watcher {
             }
             _ => {}
         }
+        self.shown.extend(shapes::upgrades(world, op));
     }
 
     pub(super) fn after(&mut self, world: &World, op: &Op, answer: &Answer) {
@@ -262,6 +295,11 @@ impl Watcher {
         match op {
             Op::Create { repo, id, .. } => {
                 self.pasts.insert((*repo, id.clone()), Past::default());
+            }
+            Op::Plant { repo, session, lines, torn } => {
+                let legacy = shapes::legacy_file(lines, torn);
+                let past = Past { legacy, ..Past::default() };
+                self.pasts.insert((*repo, session.clone()), past);
             }
             Op::Fork { request, .. } => {
                 let shown = std::mem::take(&mut self.shown);
@@ -331,7 +369,9 @@ impl Watcher {
             | Op::SetLabel { repo, session, .. } => (*repo, session, &[][..]),
             _ => return,
         };
-        if committed.writes > 0 {
+        if committed.writes == 0 {
+            self.shown.remove(&Bucket::LegacyUpgraded);
+        } else {
             self.meanwhile(repo, session, Bucket::CommitAfterBoundary);
         }
         let shown = std::mem::take(&mut self.shown);
@@ -352,6 +392,15 @@ impl Watcher {
         };
         let mut shapes = shapes_of(source.state());
         shapes.extend(shapes::fork_point(source.state(), &request.scope));
+        if let (Some(_), Some(past)) =
+            (source.legacy(), self.pasts.get(&(request.from, request.source.clone())))
+        {
+            shapes.extend(past.legacy.iter().copied());
+            shapes.extend(shapes::of_legacy(source, request));
+            if !past.buckets.contains(&Bucket::Reopened) {
+                shapes.remove(&Bucket::LegacyStaleId);
+            }
+        }
         if let Some(past) = self.pasts.get(&(request.from, request.source.clone())) {
             let is_dead = |bucket: &Bucket| {
                 *bucket != Bucket::ReservedDead || !shapes::has_unknown_reserved(source.state())
@@ -393,9 +442,21 @@ impl Watcher {
     }
 
     fn refused(&mut self, op: &Op, kind: ErrorKind) {
-        let request = match op {
-            Op::Fork { request, .. } | Op::ForkBegin { request, .. } => Some(request),
-            Op::ForkFinish { ticket, .. } => self.forks.get(ticket).map(|fork| &fork.request),
+        let (request, shown) = match op {
+            Op::Fork { request, .. } | Op::ForkBegin { request, .. } => {
+                (Some(request), Some(&self.shown))
+            }
+            Op::ForkFinish { ticket, .. } => {
+                let fork = self.forks.get(ticket);
+                (fork.map(|fork| &fork.request), fork.map(|fork| &fork.shapes))
+            }
+            _ => (None, None),
+        };
+        let would_show = |bucket: &Bucket| shown.is_some_and(|shown| shown.contains(bucket));
+        let of_legacy = match kind {
+            ErrorKind::OpenLegacySource => Some(Bucket::LegacyOpen),
+            ErrorKind::EntryNotOnBranch => Some(Bucket::LegacyStaleId).filter(would_show),
+            ErrorKind::CorruptSource => Some(Bucket::LegacyDamaged).filter(would_show),
             _ => None,
         };
         let is_tree = request.is_some_and(|request| request.scope == Scope::Tree);
@@ -433,6 +494,7 @@ impl Watcher {
             _ => None,
         };
         self.seen.extend(bucket);
+        self.seen.extend(of_legacy);
         self.seen.extend(is_race.then_some(Bucket::IdRace));
         let is_about_source =
             is_fork && !matches!(kind, ErrorKind::SessionExists | ErrorKind::UnknownSession);

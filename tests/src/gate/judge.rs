@@ -9,6 +9,7 @@ use std::path::Path;
 use forkline_model::diff::{Compare, JsonEquality, diff};
 use forkline_model::{Answer, ForkRequest, Json, Metadata, Op, RepoIndex, SessionId, World};
 
+use super::generate::SOURCES;
 use crate::driver::{Capabilities, Driver, Fault, Feature, FolderListing, SourceEvidence};
 
 /// Which promise was broken.
@@ -76,6 +77,8 @@ pub(super) struct Judge {
 struct Before {
     request: Option<ForkRequest>,
     evidence: SourceEvidence,
+    /// The file of the session at hand, if it may be a legacy one.
+    legacy: Option<(ForkRequest, SourceEvidence)>,
     folders: BTreeMap<RepoIndex, FolderListing>,
     /// The file of a session that is about to go.
     home: Option<std::path::PathBuf>,
@@ -94,14 +97,21 @@ impl Judge {
 
     /// The engine of one repository.
     pub(super) fn engine(&self, repo: RepoIndex) -> String {
+        if repo == SOURCES {
+            return "sources".to_owned();
+        }
         let name = self.name();
         name.split('+').nth(repo).unwrap_or(&name).to_owned()
     }
 
     pub(super) fn can_run(&self, op: &Op) -> Result<(), Feature> {
-        let missing = repos_of(op)
-            .into_iter()
-            .find_map(|repo| self.driver.capabilities(repo).missing_for(op));
+        let missing = repos_of(op).into_iter().find_map(|repo| {
+            let capabilities = self.driver.capabilities(repo);
+            if repo == SOURCES && !capabilities.has(Feature::Legacy) {
+                return Some(Feature::Legacy);
+            }
+            capabilities.missing_for(op)
+        });
         missing.map_or(Ok(()), Err)
     }
 
@@ -129,6 +139,7 @@ impl Judge {
         }
         self.compare_answers(op, expected, &got)?;
         self.check_evidence(&before)?;
+        self.check_legacy(op, &before, world)?;
         self.check_folders(op, expected, &before)?;
         for (repo, session) in touched(op, before.request.as_ref()) {
             self.check_state(repo, &session, world)?;
@@ -266,7 +277,9 @@ impl Judge {
         let mut home = None;
         match (&request, op) {
             (Some(request), _) => repos.extend([request.from, request.into]),
-            (None, Op::Create { repo, .. }) => drop(repos.insert(*repo)),
+            (None, Op::Create { repo, .. } | Op::Plant { repo, .. }) => {
+                repos.insert(*repo);
+            }
             (None, Op::Delete { repo, session }) => {
                 repos.insert(*repo);
                 home = self.driver.home(*repo, session);
@@ -277,11 +290,15 @@ impl Judge {
             Some(request) => self.driver.evidence(request).map_err(alive)?,
             None => SourceEvidence::default(),
         };
+        let legacy = match legacy_at(op) {
+            Some(at) => Some((at.clone(), self.driver.evidence(&at).map_err(alive)?)),
+            None => None,
+        };
         let mut folders = BTreeMap::new();
         for repo in repos {
             folders.insert(repo, self.driver.folder(repo).map_err(alive)?);
         }
-        Ok(Before { request, evidence, folders, home })
+        Ok(Before { request, evidence, legacy, folders, home })
     }
 
     fn check_evidence(&mut self, before: &Before) -> Verdict {
@@ -293,10 +310,29 @@ impl Judge {
         }
     }
 
+    /// A session that was not upgraded is the file that was planted, byte for byte.
+    fn check_legacy(&mut self, op: &Op, before: &Before, world: &World) -> Verdict {
+        let Some((at, bytes)) = &before.legacy else { return Ok(()) };
+        let session = world.session(at.from, &at.source);
+        if session.is_none_or(|session| session.legacy().is_none()) {
+            return Ok(());
+        }
+        let after = self.driver.evidence(at).map_err(alive)?;
+        match bytes.difference(&after) {
+            None => Ok(()),
+            Some(what) => {
+                let name = super::shapes::op_name(op);
+                Err((Oracle::Source, format!("{name} changed a legacy file: {what}")))
+            }
+        }
+    }
+
     fn check_folders(&mut self, op: &Op, expected: &Answer, before: &Before) -> Verdict {
         let is_done = !matches!(expected, Answer::Error { .. });
         let made = match (op, &before.request) {
-            (Op::Create { repo, id, .. }, _) if is_done => Some((*repo, id)),
+            (Op::Create { repo, id, .. } | Op::Plant { repo, session: id, .. }, _) if is_done => {
+                Some((*repo, id))
+            }
             (Op::Fork { .. } | Op::ForkFinish { .. }, Some(request)) if is_done => {
                 Some((request.into, &request.id))
             }
@@ -343,8 +379,14 @@ impl Judge {
                 .collect();
             let folder = self.driver.folder(repo).map_err(alive);
             let folder = folder.map_err(|found| self.violation(step, op, found))?;
+            // Who opens a container to write takes its side files away when he leaves. Where no
+            // session is left to open, the last one may have been a fork, which only reads.
+            let may_keep_sides = homes.is_empty();
             let is_known = |name: &str| {
-                name.ends_with('/') || homes.contains(Path::new(name)) || is_container(name)
+                name.ends_with('/')
+                    || homes.contains(Path::new(name))
+                    || is_container(name)
+                    || (may_keep_sides && is_side_of_container(name))
             };
             if let Some(name) = folder.0.iter().find(|name| !is_known(name)) {
                 let found = (Oracle::Folder, format!("left with all sessions closed: {name:?}"));
@@ -435,6 +477,30 @@ fn repos_of(op: &Op) -> Vec<RepoIndex> {
     if named.is_empty() { vec![0] } else { named }
 }
 
+/// Where the file of a legacy session is to be looked at before and after an operation that may
+/// upgrade it, as the source of a fork.
+fn legacy_at(op: &Op) -> Option<ForkRequest> {
+    let (repo, session) = match touched(op, None).pop() {
+        Some(touched) => touched,
+        None => match op {
+            Op::Close { repo, session } | Op::Read { repo, session, .. } => {
+                (*repo, session.clone())
+            }
+            _ => return None,
+        },
+    };
+    (repo == SOURCES).then(|| ForkRequest {
+        from: repo,
+        source: session.clone(),
+        into: repo,
+        id: session,
+        scope: forkline_model::Scope::Tree,
+        created_at: forkline_model::Millis::EPOCH,
+        cwd: None,
+        closed: true,
+    })
+}
+
 /// The sessions that an operation may have changed, the source of a fork included.
 fn touched(op: &Op, request: Option<&ForkRequest>) -> Vec<(RepoIndex, SessionId)> {
     match (request, op) {
@@ -468,6 +534,11 @@ fn is_home(name: &str, home: &Path) -> bool {
 /// What stands beside a database while it is open.
 fn is_side_file(name: &str) -> bool {
     name.ends_with("-wal") || name.ends_with("-shm")
+}
+
+fn is_side_of_container(name: &str) -> bool {
+    let sides = ["-wal", "-shm"];
+    sides.iter().any(|side| name.strip_suffix(side).is_some_and(is_container))
 }
 
 fn is_container(name: &str) -> bool {

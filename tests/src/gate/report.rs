@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::coverage::{Bucket, Tally};
 use super::run::Outcome;
+use crate::driver::Feature;
 
 /// A run as it is reported.
 #[derive(Debug, Clone, Serialize)]
@@ -61,9 +62,10 @@ impl Report {
             command: command.unwrap_or_default(),
         });
         // Every tree is a case of its own: there is nothing left to chance, and no floor. Nor is
-        // there one where operations were left out that an engine does not have.
-        let left_out = &outcome.tally.left_out;
-        let has_floors = seed.is_some() && failure.is_none() && left_out.is_empty();
+        // there one where operations were left out that an engine does not have, but for those on
+        // legacy files, which have floors of their own.
+        let is_missing = outcome.tally.left_out.keys().any(|it| *it != Feature::Legacy);
+        let has_floors = seed.is_some() && failure.is_none() && !is_missing;
         let missed = if has_floors { outcome.tally.missed() } else { Vec::new() };
         Self {
             name,

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forkline_model::error::ErrorKind;
 use forkline_model::policy::{self, Disposition, LaneShape, classify};
+use forkline_model::world::Session;
 use forkline_model::{
-    Address, EntryId, Op, Position, RepoIndex, Scope, SessionId, State, StoreKind, World, Write,
-    lanes,
+    Address, EntryId, ForkRequest, Op, Position, RepoIndex, Scope, SessionId, State, StoreKind,
+    World, Write, lanes,
 };
 
 use super::coverage::Bucket;
+use crate::plain_legacy::Members;
 
 /// A path this long is deep.
 const DEEP: usize = 50;
@@ -167,6 +169,47 @@ pub(super) fn changes(
     found.collect()
 }
 
+/// What kind of legacy file this is, if a fork of it is made.
+pub(super) fn legacy_file(lines: &[String], torn: &str) -> BTreeSet<Bucket> {
+    let header = lines.first().map(String::as_str).unwrap_or_default();
+    let version = match Members::parse(header.trim_start_matches('\u{feff}')) {
+        Some(members) if members.raw("version") == Some("3") => Bucket::LegacyV3,
+        Some(members) if members.raw("version") == Some("2") => Bucket::LegacyV2,
+        _ => Bucket::LegacyV1,
+    };
+    let torn = if torn.is_empty() { None } else { Some(Bucket::LegacyTorn) };
+    std::iter::once(version).chain(torn).collect()
+}
+
+/// What a fork of a session that is still a legacy file shows, or is refused for.
+pub(super) fn of_legacy(source: &Session, request: &ForkRequest) -> BTreeSet<Bucket> {
+    let Some(legacy) = source.legacy() else { return BTreeSet::new() };
+    let mut found = BTreeSet::new();
+    found.extend(source.is_open().then_some(Bucket::LegacyAtPlace));
+    found.extend(legacy.is_damaged.then_some(Bucket::LegacyDamaged));
+    if let Scope::Branch { entry: Some(entry), .. } = &request.scope {
+        let is_of_file = legacy.ids.contains_key(entry);
+        let is_stale = !is_of_file && source.state().entry(entry).is_some();
+        found.extend(is_stale.then_some(Bucket::LegacyStaleId));
+        found.extend(is_of_file.then_some(Bucket::LegacyAtId));
+    }
+    found
+}
+
+/// Whether an operation, if it commits something, upgrades a legacy session.
+pub(super) fn upgrades(world: &World, op: &Op) -> Option<Bucket> {
+    let (repo, session) = match op {
+        Op::Commit { repo, session, .. }
+        | Op::Mutate { repo, session, .. }
+        | Op::CreateBranch { repo, session, .. }
+        | Op::Append { repo, session, .. }
+        | Op::SetName { repo, session, .. }
+        | Op::SetLabel { repo, session, .. } => (*repo, session),
+        _ => return None,
+    };
+    world.session(repo, session)?.legacy().map(|_| Bucket::LegacyUpgraded)
+}
+
 /// What a commit does to lists that were deleted, which it adds to.
 pub(super) fn recreated(deleted: &mut BTreeSet<Address>, writes: &[Write]) -> BTreeSet<Bucket> {
     let mut found = BTreeSet::new();
@@ -217,6 +260,7 @@ pub(super) fn op_name(op: &Op) -> &'static str {
         Op::ForkBegin { .. } => "fork_begin",
         Op::ForkFinish { .. } => "fork_finish",
         Op::TearTail { .. } => "tear_tail",
+        Op::Plant { .. } => "plant",
         Op::Read { .. } => "read",
     }
 }

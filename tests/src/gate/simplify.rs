@@ -116,6 +116,20 @@ fn smaller_ops(op: &Op) -> Vec<Op> {
             }
             smaller
         }
+        Op::Plant { repo, session, lines, torn } => {
+            let of = |lines: Vec<String>, torn: &str| Op::Plant {
+                repo: *repo,
+                session: session.clone(),
+                lines,
+                torn: torn.to_owned(),
+            };
+            let mut smaller = Vec::new();
+            if !torn.is_empty() {
+                smaller.push(of(lines.clone(), ""));
+            }
+            smaller.extend(without_one(lines).into_iter().map(|lines| of(lines, torn)));
+            smaller
+        }
         _ => Vec::new(),
     }
 }

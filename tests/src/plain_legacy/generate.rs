@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use forkline_model::json::quoted;
+
 /// Draws a number below its argument.
 pub type Pick<'a> = dyn FnMut(u32) -> u32 + 'a;
 
@@ -18,7 +20,12 @@ pub struct Wanted {
 
 /// The bytes of a random legacy file.
 pub fn generate(wanted: Wanted, pick: &mut Pick<'_>) -> Vec<u8> {
-    let mut text = header(wanted.version, pick);
+    generate_of("legacy", "/w", wanted, pick)
+}
+
+/// The same of the session of this id and working directory.
+pub fn generate_of(id: &str, cwd: &str, wanted: Wanted, pick: &mut Pick<'_>) -> Vec<u8> {
+    let mut text = header(id, cwd, wanted.version, pick);
     // The order of labels shows only where few records are labelled often.
     let is_labelled = pick(4) == 0;
     let mut tree = Tree { wanted, is_labelled, parents: Vec::new(), kinds: Vec::new() };
@@ -38,13 +45,15 @@ pub fn generate(wanted: Wanted, pick: &mut Pick<'_>) -> Vec<u8> {
     text
 }
 
-fn header(version: u32, pick: &mut Pick<'_>) -> Vec<u8> {
+fn header(id: &str, cwd: &str, version: u32, pick: &mut Pick<'_>) -> Vec<u8> {
     let mut text = String::from(if pick(10) == 0 { "\u{feff}" } else { "" });
     text.push_str("{\"type\":\"session\",");
     if version > 1 {
         write!(text, "\"version\":{version},").expect("a String");
     }
-    text.push_str("\"id\":\"legacy\",\"timestamp\":\"2024-03-01T09:00:00.000Z\",\"cwd\":\"/w\"");
+    let (id, cwd) = (quoted(id), quoted(cwd));
+    write!(text, "\"id\":{id},\"timestamp\":\"2024-03-01T09:00:00.000Z\",\"cwd\":{cwd}")
+        .expect("a String");
     if pick(2) == 0 {
         text.push_str(",\"provider\":\"p0\",\"modelId\":\"m0\"");
     }

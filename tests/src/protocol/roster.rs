@@ -52,7 +52,9 @@ impl ProtocolRoster {
         let driver = ProtocolDriver::start(&self.0, folder, REPOS, LaneAudit::Selected, "/")?;
         let lacks =
             |feature: &Feature| (0..REPOS).any(|repo| !driver.capabilities(repo).has(*feature));
-        let missing = Feature::ALL.into_iter().filter(lacks).collect();
+        // Legacy files are no part of the protocol.
+        let asked = Feature::ALL.into_iter().filter(|feature| *feature != Feature::Legacy);
+        let missing = asked.filter(lacks).collect();
         Ok(Probed { engine: driver.name(), missing })
     }
 }

@@ -28,7 +28,7 @@ use super::file::LegacyFile;
 use super::source::LegacySource;
 use crate::context::Context;
 use crate::error::{Error, Place, Result};
-use crate::fork::{Row, Source};
+use crate::fork::{Plan, Row, Source};
 use crate::fs::{FileHandle, Stat, append_all};
 use crate::repo::{Environment, SyncCommits};
 use crate::storage::{Committed, StateRow, Storage};
@@ -209,6 +209,30 @@ fn structure(handle: Arc<dyn FileHandle>, path: &Path, cx: &Context) -> Result<(
     Ok((Opened { handle: file.handle, structure, len: stat.len }, behind_header))
 }
 
+/// An instant before the upgrade: nothing can be forked from it. That is said where a fork looks
+/// at its source, which is behind its look for the destination's id (contract §5.2).
+struct NotUpgraded(Metadata);
+
+impl NotUpgraded {
+    fn refusal(&self) -> Error {
+        Error::OpenLegacySource { session: self.0.id.clone() }
+    }
+}
+
+impl Source for NotUpgraded {
+    fn metadata(&self) -> &Metadata {
+        &self.0
+    }
+
+    fn plan(&mut self, _: &ForkOptions, _: LaneAudit, _: &Context) -> Result<Plan> {
+        Err(self.refusal())
+    }
+
+    fn stream(&mut self, _: &mut dyn FnMut(Row<'_>) -> Result<()>, _: &Context) -> Result<()> {
+        Err(self.refusal())
+    }
+}
+
 /// Appends to a file.
 struct Appender<'a>(&'a dyn FileHandle);
 
@@ -307,7 +331,7 @@ impl Storage for LegacyStorage {
     fn capture(&self, cx: &Context) -> Result<Box<dyn Source>> {
         let state = self.state();
         match &state.legacy {
-            Some(_) => Err(Error::OpenLegacySource { session: self.metadata.id.clone() }),
+            Some(_) => Ok(Box::new(NotUpgraded(self.metadata.clone()))),
             None => state.inner.capture(cx),
         }
     }

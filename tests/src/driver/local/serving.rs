@@ -9,7 +9,7 @@ use forkline_engines::{Context, Environment, Mutation, Repo, Result, Session};
 use forkline_model::{Committed, ErrorKind, Millis, Op, RepoIndex, SessionId, Write};
 
 use super::super::write::complete;
-use super::{LocalDriver, LocalRepo, SetClock, engine};
+use super::{LocalDriver, LocalRepo, SetClock, engine, name_of};
 use crate::lineup::EngineKind;
 
 /// A repository that is open already.
@@ -29,14 +29,12 @@ impl LocalDriver {
     /// Those of `open`.
     pub fn over(open: impl FnOnce(Environment) -> Result<Vec<OpenRepo>>) -> Result<Self> {
         let clock = SetClock::default();
-        let repos = open(clock.environment())?.into_iter().map(|open| LocalRepo {
-            kind: open.kind,
-            capabilities: engine::capabilities(open.kind),
-            repo: open.repo,
-            root: open.folder,
-            slots: BTreeMap::new(),
+        let repos = open(clock.environment())?.into_iter().map(|open| {
+            LocalRepo::new(open.kind, engine::capabilities(open.kind), open.repo, open.folder)
         });
-        Ok(Self { repos: repos.collect(), clock, forks: BTreeMap::new(), last_error: None })
+        let repos: Vec<LocalRepo> = repos.collect();
+        let name = name_of(&repos);
+        Ok(Self { repos, name, clock, forks: BTreeMap::new(), last_error: None })
     }
 
     /// How many repositories there are.
@@ -95,7 +93,7 @@ impl LocalDriver {
         writes: &[Write],
         timestamp: Millis,
     ) -> Result<Committed> {
-        self.clock.set(timestamp);
+        self.clock.begin_commit(timestamp);
         let committed = scope.commit(writes)?;
         complete(scope.session(), committed)
     }

@@ -87,11 +87,11 @@ impl Maker<'_> {
         self.dice.weighted(&[
             (more(Theme::Trees, chain), Shape::Chain),
             (more(Theme::Trees, 2), Shape::DeepChain),
-            (more(Theme::Trees, 5), Shape::Fan),
+            (more(Theme::Trees, 6), Shape::Fan),
             (more(Theme::Trees, 3), Shape::Root),
             (more(Theme::Lanes, lane), Shape::Lane),
             (more(Theme::Lanes, 2), Shape::PartialLane),
-            (more(Theme::Lanes, 4), Shape::Tip),
+            (more(Theme::Lanes, 5), Shape::Tip),
             (more(Theme::Lanes, 4), Shape::BeginOperation),
             (if is_open { more(Theme::Lanes, 8) } else { 0 }, Shape::SettleOperation),
             (more(Theme::Stores, 8), Shape::Values),
@@ -279,7 +279,7 @@ impl Maker<'_> {
             Some(branch) if self.dice.chance(80) => branch.clone(),
             _ => texts::branch(&mut self.dice),
         };
-        let value = match self.dice.below(14) {
+        let value = match self.dice.below(12) {
             0 | 1 => Json::string("no such entry"),
             2 => texts::json("7"),
             3 => tip_value(None),

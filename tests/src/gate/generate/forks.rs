@@ -5,7 +5,7 @@ use forkline_model::{
     policy::LaneShape,
 };
 
-use super::{Maker, REPOS, texts};
+use super::{Maker, REPOS, SOURCES, texts};
 
 impl Maker<'_> {
     pub(super) fn fork(&mut self) -> Op {
@@ -30,28 +30,38 @@ impl Maker<'_> {
 
     fn request(&mut self) -> ForkRequest {
         let torn = self.dice.pick_any(&self.reference.torn).cloned();
-        let (from, source) = match torn {
+        let (from, source) = match torn.filter(|_| self.focus.is_none()) {
             Some(torn) if self.dice.chance(30) => torn,
             _ => {
                 let is_open = self.dice.chance(70);
                 self.pick_rich(is_open)
             }
         };
-        let into = if self.dice.chance(60) { from } else { self.dice.below(REPOS) };
+        let into = match from {
+            SOURCES => self.dice.below(SOURCES + 1),
+            _ if self.dice.chance(60) => from,
+            _ => self.dice.below(REPOS),
+        };
         let taken = self.dice.chance(7).then(|| self.taken_id(into)).flatten();
         let id = match taken.or_else(|| self.refused_id(into)) {
             Some(id) => id,
             None => texts::session_id(&mut self.dice, self.reference.step),
         };
+        let scope = self.scope(from, &source);
+        let legacy = self.reference.world.session(from, &source);
+        let legacy = legacy.and_then(forkline_model::world::Session::legacy);
         ForkRequest {
-            scope: self.scope(from, &source),
+            scope: match legacy {
+                Some(legacy) => self.as_in_file(scope, legacy),
+                None => scope,
+            },
             from,
             source,
             into,
             id,
             created_at: self.time(),
             cwd: Some(self.reference.setup.cwd.clone()),
-            closed: self.dice.chance(25),
+            closed: self.dice.chance(if legacy.is_some() { 40 } else { 25 }),
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod commits;
 mod forks;
+mod legacy;
 mod reads;
 pub(crate) mod texts;
 
@@ -20,12 +21,16 @@ use forkline_model::{
 
 use super::contest::Place;
 use super::dice::Dice;
+use super::legacy as legacy_world;
 
 /// How many repositories a sequence has.
 pub const REPOS: usize = 2;
 
 /// So many turns fall evenly on up to four engines.
 const TURNS: usize = 12;
+
+/// The repository behind those, of JSONL whatever they are: legacy files are planted there.
+pub const SOURCES: RepoIndex = REPOS;
 
 /// With so many sessions nothing new is created: operations would spread too thin.
 const STORED_MAX: usize = 5;
@@ -63,6 +68,8 @@ pub enum Theme {
     Forks,
     /// Opening, closing, deleting, torn tails, ids in use.
     Lifecycle,
+    /// Sessions whose files are of older versions.
+    Legacy,
 }
 
 /// The state of the reference while a sequence is made: the model's world and what a generator
@@ -97,6 +104,7 @@ impl Setup {
             (3, Theme::Lanes),
             (4, Theme::Forks),
             (3, Theme::Lifecycle),
+            (4, Theme::Legacy),
         ];
         Self {
             audit: if dice.chance(25) { LaneAudit::Strict } else { LaneAudit::Selected },
@@ -133,7 +141,7 @@ impl Reference {
 
     /// Runs an operation on the model and remembers what the generator needs.
     pub fn apply(&mut self, op: &Op) -> Answer {
-        let answer = Arc::make_mut(&mut self.world).run(op);
+        let answer = legacy_world::run(Arc::make_mut(&mut self.world), op);
         self.step += 1;
         let is_done = !matches!(answer, Answer::Error { .. });
         let mut remember = |repo: RepoIndex, id: &SessionId| {
@@ -152,7 +160,9 @@ impl Reference {
             Op::Open { repo, session } | Op::Delete { repo, session } if is_done => {
                 self.torn.retain(|(at, id)| at != repo || id != session);
             }
-            Op::Create { repo, id, .. } => remember(*repo, id),
+            Op::Create { repo, id, .. } | Op::Plant { repo, session: id, .. } => {
+                remember(*repo, id);
+            }
             Op::Fork { request, .. } => remember(request.into, &request.id),
             Op::ForkBegin { ticket, request } if is_done => {
                 self.tickets.insert(*ticket, request.clone());
@@ -169,7 +179,7 @@ impl Reference {
 
     /// The next operation, made of one seed.
     pub fn next_op(&self, seed: u64) -> Op {
-        Maker { reference: self, dice: Dice::new(seed) }.op()
+        Maker { reference: self, dice: Dice::new(seed), focus: None }.op()
     }
 }
 
@@ -177,6 +187,8 @@ impl Reference {
 struct Maker<'a> {
     reference: &'a Reference,
     dice: Dice,
+    /// The session that it is about, if that is settled.
+    focus: Option<(RepoIndex, SessionId)>,
 }
 
 #[derive(Clone, Copy)]
@@ -202,6 +214,9 @@ enum Kind {
 
 impl Maker<'_> {
     fn op(mut self) -> Op {
+        if let Some(op) = self.about_legacy() {
+            return op;
+        }
         let open = self.sessions(|session| session == Some(true)).len();
         if open == 0 && self.dice.chance(85) {
             let closed = self.sessions(|session| session == Some(false)).len();
@@ -271,6 +286,9 @@ impl Maker<'_> {
 
     /// Mostly an open one; else any that is or was there, or one that never was.
     fn pick_session(&mut self, wanted: impl Fn(Option<bool>) -> bool) -> (RepoIndex, SessionId) {
+        if let Some(focus) = &self.focus {
+            return focus.clone();
+        }
         let mut fitting = self.sessions(wanted);
         if fitting.is_empty() {
             fitting = self.sessions(|session| session.is_some());
