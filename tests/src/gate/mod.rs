@@ -4,7 +4,8 @@
 //! *Design.* [`generate`] makes operations for a state of the world, [`machine`] lets proptest
 //! string them together, [`contest`] plays a sequence on the model and all drivers in step,
 //! [`judge`] holds one driver against the model, [`coverage`] counts what was reached, [`run`]
-//! does all this on every core, [`exhaustive`] goes through all small trees, [`simplify`] makes a failure small, and [`trace`] keeps it.
+//! does all this on every core, [`exhaustive`] goes through all small trees, [`simplify`] makes a
+//! failure small, [`trace`] keeps it, and [`legacy`] adds what files of older versions hold.
 //!
 //! *Why this way.* All engines run the same sequence in step, so that the model is asked once,
 //! and each engine is the first repository of one driver and the second of another: forks cross
