@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use forkline_gate::driver::{
-    Capabilities, Driver, Fault, FolderListing, LocalDriver, SourceEvidence,
+    Capabilities, Driver, Fault, FolderListing, LocalDriver, SourceEvidence, Stored,
 };
 use forkline_gate::gate::{Engines, Failure, Options, Oracle, Place, Roster, run};
 use forkline_gate::lineup::EngineKind;
@@ -111,6 +111,10 @@ impl Driver for Planted {
     fn home(&self, repo: RepoIndex, session: &SessionId) -> Option<PathBuf> {
         self.inner.home(repo, session)
     }
+
+    fn stored(&mut self, repo: RepoIndex, wanted: &[SessionId]) -> Result<Vec<Stored>, Fault> {
+        self.inner.stored(repo, wanted)
+    }
 }
 
 /// The right memory engine and the wrong one, in step.
@@ -149,12 +153,12 @@ fn check(wrong: Wrong, oracles: &[Oracle], ops_max: usize) {
 
 #[test]
 fn an_off_by_one_fork_point() {
-    check(Wrong::BeforeIsAt, &[Oracle::State, Oracle::Answer], 4);
+    check(Wrong::BeforeIsAt, &[Oracle::State, Oracle::Answer, Oracle::File], 4);
 }
 
 #[test]
 fn a_late_commit_in_a_fork() {
-    check(Wrong::LateCapture, &[Oracle::State, Oracle::Answer], 4);
+    check(Wrong::LateCapture, &[Oracle::State, Oracle::Answer, Oracle::File], 4);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use forkline_gate::driver::{
-    Capabilities, Driver, Fault, Feature, FolderListing, LocalDriver, SourceEvidence,
+    Capabilities, Driver, Fault, Feature, FolderListing, LocalDriver, SourceEvidence, Stored,
 };
 use forkline_gate::gate::{
     Bucket, Options, Oracle, Place, Roster, SOURCES, Tally, Violation, load, replay_on, run,
@@ -123,6 +123,10 @@ impl Driver for Planted {
 
     fn home(&self, repo: RepoIndex, session: &SessionId) -> Option<PathBuf> {
         self.inner.home(repo, session)
+    }
+
+    fn stored(&mut self, repo: RepoIndex, wanted: &[SessionId]) -> Result<Vec<Stored>, Fault> {
+        self.inner.stored(repo, wanted)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The engines of this project as a driver.
 
+mod driving;
 mod plant;
 mod serving;
 
@@ -14,15 +15,14 @@ use forkline_engines::{
     transfer,
 };
 use forkline_model::{
-    Answer, Error as ModelError, ForkRequest, LaneAudit, Op, RepoIndex, SessionId, State,
+    Answer, Error as ModelError, ForkRequest, LaneAudit, Op, RepoIndex, SessionId,
 };
 
 use super::clock::SetClock;
-use super::dump::dump;
 use super::park::{Arrival, Park};
 use super::write::{commit, mutate};
-use super::{Capabilities, Driver, Fault, FolderListing, SourceEvidence};
-use super::{engine, files, read};
+use super::{Capabilities, Fault};
+use super::{engine, read};
 use crate::lineup::EngineKind;
 
 pub(crate) use plant::text as legacy_text;
@@ -433,57 +433,6 @@ fn fork_unopened(
         Source::Stored(source) => transfer::fork_unopened(from, source, into, &options, cx)?,
     };
     Ok(forked.reference)
-}
-
-impl Driver for LocalDriver {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn capabilities(&self, repo: RepoIndex) -> &Capabilities {
-        static NOTHING: Capabilities = Capabilities::none();
-        self.repos.get(repo).map_or(&NOTHING, |repo| &repo.capabilities)
-    }
-
-    fn run(&mut self, op: &Op) -> Result<Answer, Fault> {
-        self.require_repos(op)?;
-        self.last_error = None;
-        Ok(self.answer(op).unwrap_or_else(|error| {
-            self.last_error = Some(error.chain());
-            Answer::Error { kind: error.kind() }
-        }))
-    }
-
-    fn last_error(&self) -> Option<&str> {
-        self.last_error.as_deref()
-    }
-
-    fn dump(&mut self, repo: RepoIndex, session: &SessionId) -> Result<State, Fault> {
-        let is_legacy = self.at_ref(repo).is_legacy(session)?;
-        let session = self.session(repo, session).map_err(|error| Fault::new(error.chain()))?;
-        dump(&session, is_legacy)
-    }
-
-    fn evidence(&mut self, request: &ForkRequest) -> Result<SourceEvidence, Fault> {
-        let repo = self.at_ref(request.from);
-        // A fork into the container that its source stands in changes the container.
-        let same_file = repo.kind == EngineKind::SqliteShared && request.from == request.into;
-        let slot = repo.slots.get(&request.source).filter(|slot| slot.is_stored && !same_file);
-        match slot.and_then(|slot| slot.reference.path()) {
-            Some(path) => files::evidence(path),
-            None => Ok(SourceEvidence::default()),
-        }
-    }
-
-    fn folder(&mut self, repo: RepoIndex) -> Result<FolderListing, Fault> {
-        files::listing(&self.at_ref(repo).root)
-    }
-
-    fn home(&self, repo: RepoIndex, session: &SessionId) -> Option<PathBuf> {
-        let repo = self.at_ref(repo);
-        let slot = repo.slots.get(session).filter(|slot| slot.is_stored)?;
-        Some(slot.reference.path()?.strip_prefix(&repo.root).ok()?.to_owned())
-    }
 }
 
 impl Drop for LocalDriver {

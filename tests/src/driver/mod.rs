@@ -26,7 +26,7 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use forkline_model::{Answer, ForkRequest, Op, RepoIndex, SessionId, State};
+use forkline_model::{Answer, ForkRequest, Op, RepoIndex, Seq, SessionId, State};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use clock::{imported_id, upgrade_id};
@@ -71,6 +71,33 @@ pub trait Driver: Send {
 
     /// The file that holds a stored session, relative to the folder, where there is one.
     fn home(&self, repo: RepoIndex, session: &SessionId) -> Option<PathBuf>;
+
+    /// What the files of these sessions hold, read by code that is not the engine's. Of a session
+    /// without a file, or of one whose files are nobody else's to read, there is nothing.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    fn stored(&mut self, repo: RepoIndex, wanted: &[SessionId]) -> Result<Vec<Stored>, Fault>;
+}
+
+/// What a file holds for who reads it without the engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The session.
+    pub state: State,
+    /// Its lines, in files that have them.
+    pub lines: Option<Lines>,
+    /// What does not fit the entries: statistics, the branch index.
+    pub wrong: Vec<String>,
+}
+
+/// The lines of a session file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lines {
+    /// Whether every line behind the header is one write, and the last one ends.
+    pub are_current: bool,
+    /// The object of every write, byte for byte.
+    pub writes: BTreeMap<Seq, String>,
 }
 
 /// The engine cannot be driven any further, or showed something that is no session.

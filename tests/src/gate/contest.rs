@@ -268,7 +268,7 @@ impl Contest<'_> {
         }
         let (step, sessions) = (self.step, self.sessions(|_| true));
         for judge in &mut self.judges {
-            judge.check_rest(step, &last, &sessions, self.repos)?;
+            judge.check_rest(step, &last, &sessions, self.repos, &self.world)?;
         }
         Ok(())
     }

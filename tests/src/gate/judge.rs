@@ -1,16 +1,17 @@
 //! One driver before the judge: every step is held against the model (GATE.md, oracles 1 to 3
-//! and 5).
+//! and 5); what it does to the disk is held in [`disk`].
 
-use std::collections::{BTreeMap, BTreeSet};
+mod disk;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
 use forkline_model::diff::{Compare, JsonEquality, diff};
 use forkline_model::{Answer, ForkRequest, Json, Metadata, Op, RepoIndex, SessionId, World};
 
 use super::generate::SOURCES;
-use crate::driver::{Capabilities, Driver, Fault, Feature, FolderListing, SourceEvidence};
+use crate::driver::{Capabilities, Driver, Fault, Feature};
 
 /// Which promise was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +24,8 @@ pub enum Oracle {
     Source,
     /// Nothing is left behind, and nothing but the destination appears.
     Folder,
+    /// What files hold for who reads them without the engine is what the model's session does.
+    File,
     /// Forks of forks and forks of sources agree.
     Algebra,
     /// The engine goes on working at all.
@@ -37,6 +40,7 @@ impl Oracle {
             Self::State => "state",
             Self::Source => "source",
             Self::Folder => "folder",
+            Self::File => "file",
             Self::Algebra => "algebra",
             Self::Alive => "alive",
         }
@@ -71,17 +75,6 @@ pub(super) struct Judge {
     driver: Box<dyn Driver>,
     /// The forks under way.
     tickets: BTreeMap<u64, ForkRequest>,
-}
-
-/// What stood on the disk before a step.
-struct Before {
-    request: Option<ForkRequest>,
-    evidence: SourceEvidence,
-    /// The file of the session at hand, if it may be a legacy one.
-    legacy: Option<(ForkRequest, SourceEvidence)>,
-    folders: BTreeMap<RepoIndex, FolderListing>,
-    /// The file of a session that is about to go.
-    home: Option<std::path::PathBuf>,
 }
 
 type Verdict<T = ()> = Result<T, (Oracle, String)>;
@@ -143,6 +136,9 @@ impl Judge {
         self.check_folders(op, expected, &before)?;
         for (repo, session) in touched(op, before.request.as_ref()) {
             self.check_state(repo, &session, world)?;
+        }
+        if *expected == Answer::Done {
+            self.check_made(op, &before, world)?;
         }
         Ok(())
     }
@@ -264,155 +260,6 @@ impl Judge {
         });
         compared.map_err(|found| self.violation(step, op, found))
     }
-
-    // ---- the disk ----
-
-    fn look(&mut self, op: &Op) -> Verdict<Before> {
-        let request = match op {
-            Op::Fork { request, .. } | Op::ForkBegin { request, .. } => Some(request.clone()),
-            Op::ForkFinish { ticket, .. } => self.tickets.remove(ticket),
-            _ => None,
-        };
-        let mut repos: BTreeSet<RepoIndex> = BTreeSet::new();
-        let mut home = None;
-        match (&request, op) {
-            (Some(request), _) => repos.extend([request.from, request.into]),
-            (None, Op::Create { repo, .. } | Op::Plant { repo, .. }) => {
-                repos.insert(*repo);
-            }
-            (None, Op::Delete { repo, session }) => {
-                repos.insert(*repo);
-                home = self.driver.home(*repo, session);
-            }
-            _ => {}
-        }
-        let evidence = match &request {
-            Some(request) => self.driver.evidence(request).map_err(alive)?,
-            None => SourceEvidence::default(),
-        };
-        let legacy = match legacy_at(op) {
-            Some(at) => Some((at.clone(), self.driver.evidence(&at).map_err(alive)?)),
-            None => None,
-        };
-        let mut folders = BTreeMap::new();
-        for repo in repos {
-            folders.insert(repo, self.driver.folder(repo).map_err(alive)?);
-        }
-        Ok(Before { request, evidence, legacy, folders, home })
-    }
-
-    fn check_evidence(&mut self, before: &Before) -> Verdict {
-        let Some(request) = &before.request else { return Ok(()) };
-        let after = self.driver.evidence(request).map_err(alive)?;
-        match before.evidence.difference(&after) {
-            None => Ok(()),
-            Some(what) => Err((Oracle::Source, format!("the fork changed its source: {what}"))),
-        }
-    }
-
-    /// A session that was not upgraded is the file that was planted, byte for byte.
-    fn check_legacy(&mut self, op: &Op, before: &Before, world: &World) -> Verdict {
-        let Some((at, bytes)) = &before.legacy else { return Ok(()) };
-        let session = world.session(at.from, &at.source);
-        if session.is_none_or(|session| session.legacy().is_none()) {
-            return Ok(());
-        }
-        let after = self.driver.evidence(at).map_err(alive)?;
-        match bytes.difference(&after) {
-            None => Ok(()),
-            Some(what) => {
-                let name = super::shapes::op_name(op);
-                Err((Oracle::Source, format!("{name} changed a legacy file: {what}")))
-            }
-        }
-    }
-
-    fn check_folders(&mut self, op: &Op, expected: &Answer, before: &Before) -> Verdict {
-        let is_done = !matches!(expected, Answer::Error { .. });
-        let made = match (op, &before.request) {
-            (Op::Create { repo, id, .. } | Op::Plant { repo, session: id, .. }, _) if is_done => {
-                Some((*repo, id))
-            }
-            (Op::Fork { .. } | Op::ForkFinish { .. }, Some(request)) if is_done => {
-                Some((request.into, &request.id))
-            }
-            _ => None,
-        };
-        for (repo, listed) in &before.folders {
-            let after = self.driver.folder(*repo).map_err(alive)?;
-            let new = made.filter(|(at, _)| at == repo);
-            let home = new.and_then(|(repo, id)| self.driver.home(repo, id));
-            // A session that opens or closes brings its database's side files or takes them.
-            let is_expected = |name: &str| match &home {
-                Some(home) => is_home(name, home),
-                None => false,
-            };
-            let is_under_way =
-                |name: &str| matches!(op, Op::ForkBegin { .. }) && is_done && is_side_file(name);
-            if let Some(name) =
-                after.added_since(listed).find(|name| !is_expected(name) && !is_under_way(name))
-            {
-                let what = if is_done { "something else appeared" } else { "a refusal left" };
-                return Err((Oracle::Folder, format!("{what}: {name:?}")));
-            }
-            if let Some(home) = home.filter(|home| !after.0.contains(&*home.to_string_lossy())) {
-                return Err((Oracle::Folder, format!("{} is not there", home.display())));
-            }
-            check_gone(op, is_done, before, listed, &after)?;
-        }
-        Ok(())
-    }
-
-    /// With every session closed: what is left is what holds them.
-    pub(super) fn check_rest(
-        &mut self,
-        step: usize,
-        op: &Op,
-        sessions: &[(RepoIndex, SessionId)],
-        repos: usize,
-    ) -> Result<(), Violation> {
-        for repo in 0..repos {
-            let homes: BTreeSet<_> = sessions
-                .iter()
-                .filter(|(at, _)| *at == repo)
-                .filter_map(|(at, id)| self.driver.home(*at, id))
-                .collect();
-            let folder = self.driver.folder(repo).map_err(alive);
-            let folder = folder.map_err(|found| self.violation(step, op, found))?;
-            // Who opens a container to write takes its side files away when he leaves. Where no
-            // session is left to open, the last one may have been a fork, which only reads.
-            let may_keep_sides = homes.is_empty();
-            let is_known = |name: &str| {
-                name.ends_with('/')
-                    || homes.contains(Path::new(name))
-                    || is_container(name)
-                    || (may_keep_sides && is_side_of_container(name))
-            };
-            if let Some(name) = folder.0.iter().find(|name| !is_known(name)) {
-                let found = (Oracle::Folder, format!("left with all sessions closed: {name:?}"));
-                return Err(self.violation(step, op, found));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn check_gone(
-    op: &Op,
-    is_done: bool,
-    before: &Before,
-    listed: &FolderListing,
-    after: &FolderListing,
-) -> Verdict {
-    let is_delete = matches!(op, Op::Delete { .. }) && is_done;
-    let may_go = |name: &str| {
-        is_side_file(name)
-            || (is_delete && before.home.as_ref().is_some_and(|home| is_home(name, home)))
-    };
-    if let Some(name) = listed.added_since(after).find(|name| !may_go(name)) {
-        return Err((Oracle::Folder, format!("{name:?} is gone")));
-    }
-    Ok(())
 }
 
 fn alive(fault: Fault) -> (Oracle, String) {
@@ -477,30 +324,6 @@ fn repos_of(op: &Op) -> Vec<RepoIndex> {
     if named.is_empty() { vec![0] } else { named }
 }
 
-/// Where the file of a legacy session is to be looked at before and after an operation that may
-/// upgrade it, as the source of a fork.
-fn legacy_at(op: &Op) -> Option<ForkRequest> {
-    let (repo, session) = match touched(op, None).pop() {
-        Some(touched) => touched,
-        None => match op {
-            Op::Close { repo, session } | Op::Read { repo, session, .. } => {
-                (*repo, session.clone())
-            }
-            _ => return None,
-        },
-    };
-    (repo == SOURCES).then(|| ForkRequest {
-        from: repo,
-        source: session.clone(),
-        into: repo,
-        id: session,
-        scope: forkline_model::Scope::Tree,
-        created_at: forkline_model::Millis::EPOCH,
-        cwd: None,
-        closed: true,
-    })
-}
-
 /// The sessions that an operation may have changed, the source of a fork included.
 fn touched(op: &Op, request: Option<&ForkRequest>) -> Vec<(RepoIndex, SessionId)> {
     match (request, op) {
@@ -521,28 +344,6 @@ fn touched(op: &Op, request: Option<&ForkRequest>) -> Vec<(RepoIndex, SessionId)
         ) => vec![(*repo, session.clone())],
         _ => Vec::new(),
     }
-}
-
-/// Whether a name is the file of a session, beside it, or a folder above it.
-fn is_home(name: &str, home: &Path) -> bool {
-    let file = home.to_string_lossy();
-    name == file
-        || (is_side_file(name) && name.starts_with(&*file))
-        || name.strip_suffix('/').is_some_and(|folder| home.starts_with(folder))
-}
-
-/// What stands beside a database while it is open.
-fn is_side_file(name: &str) -> bool {
-    name.ends_with("-wal") || name.ends_with("-shm")
-}
-
-fn is_side_of_container(name: &str) -> bool {
-    let sides = ["-wal", "-shm"];
-    sides.iter().any(|side| name.strip_suffix(side).is_some_and(is_container))
-}
-
-fn is_container(name: &str) -> bool {
-    Path::new(name).file_name().is_some_and(|name| name == crate::driver::SHARED_CONTAINER)
 }
 
 /// A panic outside of any engine.

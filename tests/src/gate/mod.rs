@@ -5,7 +5,7 @@
 //! string them together, [`contest`] plays a sequence on the model and its drivers in step,
 //! [`judge`] holds one driver against the model, [`coverage`] counts what was reached, [`run`]
 //! does all this on every core, [`exhaustive`] goes through all small trees, [`simplify`] makes
-//! a failure small, and [`trace`] keeps it.
+//! a failure small, [`trace`] keeps it, and [`legacy`] adds what files of older versions hold.
 //!
 //! *Why this way.* The model is the measure, not the other engines: a sequence on one engine shows
 //! what it would show on all of them in step. So engines take turns ([`InTurn`]): each sequence

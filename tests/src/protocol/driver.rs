@@ -15,7 +15,7 @@ use super::command::ProtocolCommand;
 use super::compose;
 use super::message::{Dumped, Hello, Optional, Refusal, RefusalKind, Row, Welcome};
 use super::process::Process;
-use crate::driver::{Capabilities, Driver, Fault, Feature, FolderListing, SourceEvidence};
+use crate::driver::{Capabilities, Driver, Fault, Feature, FolderListing, SourceEvidence, Stored};
 
 /// A program that speaks the protocol.
 ///
@@ -297,6 +297,10 @@ impl Driver for ProtocolDriver {
 
     fn home(&self, _repo: RepoIndex, _session: &SessionId) -> Option<PathBuf> {
         None
+    }
+
+    fn stored(&mut self, _repo: RepoIndex, _wanted: &[SessionId]) -> Result<Vec<Stored>, Fault> {
+        Ok(Vec::new())
     }
 }
 

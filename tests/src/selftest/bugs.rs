@@ -20,9 +20,9 @@ pub struct Bug {
     pub(super) plant: Plant,
 }
 
-/// What a session holds, and what is answered: a fork that is wrong shows in the one when it is
-/// opened, and in the other when it is used unopened, whichever comes first.
-const LOGICAL: &[Oracle] = &[Oracle::State, Oracle::Answer];
+/// What a session holds, what is answered, and what files hold: a fork that is wrong shows in the
+/// first when it is opened, and in the others when it is not, whichever comes first.
+const LOGICAL: &[Oracle] = &[Oracle::State, Oracle::Answer, Oracle::File];
 
 const fn bug(
     name: &'static str,
