@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use forkline_engines::fork::{Plan, Row, Source};
 use forkline_engines::{
     CancelToken, Context, Copied, CreateOptions, Error, JsonlRepo, MemoryRepo, Observer, Progress,
     Repo, RepoOptions, SessionRef, SqliteRepo, transfer,
@@ -212,6 +213,80 @@ fn whoever_hears_of_a_fork_can_cancel_it() {
             }
             assert!(moments > 2, "{what}: only {moments} moments");
         }
+    }
+}
+
+/// Who takes rows need not look at the context: the source does, every so many rows.
+#[test]
+fn a_stream_that_is_cancelled_stops_soon() {
+    let Backends { repos, _folder } = backends();
+    let writes = writes(GROUPS);
+    for (name, from) in &repos {
+        let at = stored(&**from, &writes);
+        let token = CancelToken::new();
+        let cx = Context::new().with_cancel(token.clone());
+        let mut source = from.capture(&at, &cx).unwrap();
+        source.plan(&ForkOptions::tree(), LaneAudit::Selected, &cx).unwrap();
+        let mut rows = 0;
+        let mut sink = |_: Row<'_>| {
+            rows += 1;
+            token.cancel();
+            Ok(())
+        };
+        let stopped = source.stream(&mut sink, &cx).map_err(|error| error.kind());
+        assert_eq!(stopped, Err(ErrorKind::Cancelled), "{name}");
+        assert!(rows <= 1024, "{name}: {rows} rows");
+    }
+}
+
+/// Rows that come one by one, and a caller who cancels with the last of them.
+struct LastRowCancels {
+    source: Box<dyn Source>,
+    token: CancelToken,
+}
+
+impl Source for LastRowCancels {
+    fn metadata(&self) -> &Metadata {
+        self.source.metadata()
+    }
+
+    fn plan(
+        &mut self,
+        options: &ForkOptions,
+        audit: LaneAudit,
+        cx: &Context,
+    ) -> Result<Plan, Error> {
+        self.source.plan(options, audit, cx)
+    }
+
+    fn stream(
+        &mut self,
+        sink: &mut dyn FnMut(Row<'_>) -> Result<(), Error>,
+        cx: &Context,
+    ) -> Result<(), Error> {
+        self.source.stream(sink, cx)?;
+        self.token.cancel();
+        Ok(())
+    }
+}
+
+/// What a SQLite destination does with all its rows before it is locked can be cancelled too.
+#[test]
+fn the_index_of_a_destination_is_not_built_for_nobody() {
+    let Backends { repos, _folder } = backends();
+    let writes = writes(GROUPS);
+    let memory = MemoryRepo::new();
+    let at = stored(&memory, &writes);
+    for (name, into) in repos.iter().filter(|(name, _)| name.starts_with("sqlite")) {
+        let token = CancelToken::new();
+        let cx = Context::new().with_cancel(token.clone());
+        let source = memory.capture(&at, &cx).unwrap();
+        let mut source = LastRowCancels { source, token };
+        let plan = source.plan(&ForkOptions::tree(), LaneAudit::Selected, &cx).unwrap();
+        let metadata = Metadata { id: SessionId::new("x").unwrap(), ..at.metadata.clone() };
+        let mut destination = into.stage(&metadata, &cx).unwrap();
+        let filled = destination.fill(&mut source, plan, &cx).map_err(|error| error.kind());
+        assert_eq!(filled, Err(ErrorKind::Cancelled), "{name}");
     }
 }
 
