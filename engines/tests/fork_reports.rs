@@ -15,7 +15,7 @@ use forkline_engines::{
 use forkline_model::fork::{Birth, fork};
 use forkline_model::{
     BranchName, EntryId, EntryType, ErrorKind, ForkOptions, Json, LaneAudit, Metadata, Millis,
-    NewEntry, NewUsage, SessionId, State, Write,
+    NewEntry, NewUsage, Scope, SessionId, State, Write,
 };
 
 /// Groups of writes; more than any backend lets go by between two looks at the context.
@@ -161,6 +161,14 @@ fn every_pair_counts_what_it_copied_and_tells_how_far_it_is() {
                 assert_eq!(forked.next_seq, writes.len() as u64 + 1, "{what}");
                 let heard = listener.heard.lock().unwrap();
                 check_progress(&heard, copied, &what);
+                let told = || heard.iter().map(|progress| progress.rows_done);
+                if from_name.starts_with("sqlite") && options.scope == Scope::Tree {
+                    // One statement moves all entries, and tells how far it is meanwhile.
+                    let is_meanwhile = |rows: u64| 0 < rows && rows < copied.entries;
+                    assert!(told().any(is_meanwhile), "{what}: {heard:?}");
+                } else if !from_name.starts_with("sqlite") {
+                    assert_eq!(told().next(), Some(0), "{what}: nothing is copied at first");
+                }
                 let opened = into.open(&forked.reference, &Context::new()).unwrap();
                 assert_eq!(opened.stats().unwrap().message_count, copied.messages, "{what}");
             }
@@ -175,8 +183,8 @@ fn check_progress(heard: &[Progress], copied: &Copied, what: &str) {
         assert!(progress.rows_done <= rows, "{what}: {progress:?}");
         assert!(progress.bytes_done <= progress.bytes_total, "{what}: {progress:?}");
     }
-    let most = heard.iter().map(|progress| progress.rows_done).max().unwrap_or_default();
-    assert!(most + 1024 >= rows, "{what}: {most} of {rows} rows were told");
+    let last = heard.last().map(|progress| progress.rows_done).unwrap_or_default();
+    assert!(last + 1024 >= rows, "{what}: {last} of {rows} rows were told");
     let looks = heard.len() as u64;
     assert!((rows / 1024..rows / 100 + 20).contains(&looks), "{what}: {looks} for {rows} rows");
     if let Some(Progress { bytes_total, .. }) = heard.iter().find(|told| told.bytes_total > 0) {
@@ -190,7 +198,7 @@ fn check_progress(heard: &[Progress], copied: &Copied, what: &str) {
 #[test]
 fn whoever_hears_of_a_fork_can_cancel_it() {
     let Backends { repos, _folder } = backends();
-    let writes = writes(GROUPS);
+    let writes = writes(200);
     for (from_name, from) in &repos {
         let source = stored(&**from, &writes);
         for (into_name, into) in &repos {
@@ -211,7 +219,7 @@ fn whoever_hears_of_a_fork_can_cancel_it() {
                 assert_eq!(list().unwrap(), before, "{what}");
                 moments += 1;
             }
-            assert!(moments > 2, "{what}: only {moments} moments");
+            assert!(moments > 1, "{what}: only {moments} moments");
         }
     }
 }

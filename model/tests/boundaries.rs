@@ -163,6 +163,16 @@ fn a_cursor_is_exclusive() {
 }
 
 #[test]
+fn another_identity_leaves_the_content_as_it_is() {
+    let state = state_of(&[support::entry("a", None, 0, "1"), support::usage("u", 1, None)]);
+    let metadata = support::metadata("other");
+    let other = state.clone().with_metadata(metadata.clone());
+    assert_ne!(state.metadata(), &metadata);
+    assert_eq!(other.metadata(), &metadata);
+    assert_eq!(other.with_metadata(state.metadata().clone()), state);
+}
+
+#[test]
 fn every_id_asked_for_has_one_answer() {
     let state = state_of(&[support::entry("a", None, 0, "1"), support::usage("u", 1, None)]);
     let found = state.get_entries(&[id("u"), id("a"), id(""), id("a")]);
