@@ -166,6 +166,9 @@ fn every_pair_counts_what_it_copied_and_tells_how_far_it_is() {
                     // One statement moves all entries, and tells how far it is meanwhile.
                     let is_meanwhile = |rows: u64| 0 < rows && rows < copied.entries;
                     assert!(told().any(is_meanwhile), "{what}: {heard:?}");
+                    // What leaves the stage row by row is told once more, from its start.
+                    let is_streamed = !into_name.starts_with("sqlite");
+                    assert_eq!(told().any(|rows| rows == 0), is_streamed, "{what}: {heard:?}");
                 } else if !from_name.starts_with("sqlite") {
                     assert_eq!(told().next(), Some(0), "{what}: nothing is copied at first");
                 }
