@@ -179,6 +179,30 @@ fn a_name_that_is_taken_meanwhile_is_refused_and_untouched() {
 }
 
 #[test]
+fn an_id_that_is_taken_in_the_container_meanwhile_is_refused_and_untouched() {
+    let folder = tempfile::tempdir().unwrap();
+    let [_, repo] = layouts(folder.path());
+    let session = filled(&repo);
+    let id = SessionId::new("late").unwrap();
+    let options = ForkOptions::tree().with_id(id.clone());
+    let result = parked(
+        Point::Staged,
+        |cx| repo.fork(&session, &options, cx).map(drop),
+        || {
+            // Another repository, as another process has: it knows of no reservation here.
+            let other = SqliteRepo::shared(folder.path().join("all.sqlite")).unwrap();
+            let options = CreateOptions::default().with_id(id.clone());
+            other.create(&options, &Context::new()).unwrap().close().unwrap();
+        },
+    );
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), forkline_model::ErrorKind::SessionExists, "{}", error.chain());
+    let there = repo.find(&id, &Context::new()).unwrap();
+    assert_eq!(there.metadata.parent_session_id, None);
+    assert_eq!(repo.open(&there, &Context::new()).unwrap().stats().unwrap().message_count, 0);
+}
+
+#[test]
 fn a_folder_that_goes_meanwhile_means_not_committed() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let root = there.path().join("sessions");

@@ -300,6 +300,20 @@ mod tests {
     }
 
     #[test]
+    fn details_and_their_absence_are_told_apart() {
+        let row = |details: &str| {
+            state(&[entry(&format!(
+                r#"{{"kind":"usage","id":"u","usage":{{}},"adjustment":false{details}}}"#
+            ))])
+        };
+        let (none, null) = (row(""), row(r#","details":null"#));
+        let found = diff(&none, &null, &Compare::default());
+        assert_eq!(found.lines, [r#"usage "u" details: None != Some(null)"#]);
+        let found = diff(&null, &row(r#","details":7"#), &Compare::default());
+        assert_eq!(found.lines, [r#"usage "u" details: null != 7"#]);
+    }
+
+    #[test]
     fn metadata_counts_unless_told() {
         let left = state(&[]);
         let mut right = left.clone();
@@ -327,5 +341,12 @@ mod tests {
         let (left, right) = excerpts(&text("x"), &text("y"));
         assert_eq!(left, format!("...{}x", "a".repeat(20)));
         assert_eq!(right, format!("...{}y", "a".repeat(20)));
+        // What is no longer than twice the part that is kept stays whole.
+        let same_as = |same: usize| {
+            let text = |last: &str| format!("{}{last}", "a".repeat(same));
+            excerpts(&text("x"), &text("y")).0
+        };
+        assert_eq!(same_as(40), format!("{}x", "a".repeat(40)));
+        assert_eq!(same_as(41), format!("...{}x", "a".repeat(20)));
     }
 }

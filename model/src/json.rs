@@ -55,11 +55,6 @@ impl Json {
         &*self.0 == "null"
     }
 
-    /// Whether this is a JSON object.
-    pub fn is_object(&self) -> bool {
-        self.0.starts_with('{')
-    }
-
     /// For a member that may be left out: one that is there is some, `null` too.
     pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(
         deserializer: D,

@@ -224,3 +224,23 @@ fn a_limit_is_at_least_one_and_clamped() {
     }
     assert!(serde_json::from_str::<Limit>("0").is_err());
 }
+
+/// Renaming reaches every repository that an operation names, and the source of a fork is first.
+#[test]
+fn operations_name_their_repositories() {
+    for mut op in ops(&[vec![]]) {
+        let text = serde_json::to_string(&op).unwrap();
+        let is_fork = text.contains(r#""from":0,"#) && text.contains(r#""into":1,"#);
+        let named = match (is_fork, text.contains(r#""repo":0"#)) {
+            (true, false) => vec![0, 1],
+            (false, true) => vec![0],
+            (false, false) => vec![],
+            (true, true) => panic!("a fork names its repositories by their roles: {text}"),
+        };
+        assert_eq!(op.repos(), named, "{text}");
+        for repo in op.repos_mut() {
+            *repo += 7;
+        }
+        assert_eq!(op.repos(), named.iter().map(|repo| repo + 7).collect::<Vec<_>>(), "{text}");
+    }
+}

@@ -53,23 +53,25 @@ impl JsonlSource {
         &self.file.handle
     }
 
-    /// Visits the writes of the prefix; `pass` is 0 or 1. Gives back the highest seq.
+    /// Visits the writes of the prefix; `pass` is 0 or 1, and a visit says whether it handed over
+    /// a row. Gives back the highest seq.
     fn for_each(
         &self,
         pass: u64,
         cx: &Context,
-        visit: &mut dyn FnMut(Line<'_>) -> Result<()>,
+        visit: &mut dyn FnMut(Line<'_>) -> Result<bool>,
     ) -> Result<u64> {
-        let mut count: u64 = 0;
+        let (mut count, mut rows_done): (u64, u64) = (0, 0);
         let lines = self.file.header.end..self.len;
         lines::for_each(self.handle(), &self.path, lines, &mut |line| {
             if count.is_multiple_of(WRITES_PER_CHECK) {
                 let bytes_done = pass * self.len + line.span.start;
                 let bytes_total = 2 * self.len;
-                cx.progress(Progress { bytes_done, bytes_total, rows_done: pass * count })?;
+                cx.progress(Progress { bytes_done, bytes_total, rows_done })?;
             }
             count += 1;
-            visit(line)
+            rows_done += u64::from(visit(line)?);
+            Ok(())
         })
     }
 
@@ -185,7 +187,7 @@ impl Source for JsonlSource {
     fn plan(&mut self, options: &ForkOptions, audit: LaneAudit, cx: &Context) -> Result<Plan> {
         let scope = &options.scope;
         let mut collector = Collector::new(scope, audit, &self.scratch);
-        let last_seq = self.for_each(0, cx, &mut |line| collector.take(&line))?;
+        let last_seq = self.for_each(0, cx, &mut |line| collector.take(&line).map(|()| false))?;
         let mut collected = collector.finish();
         let tip = match scope {
             Scope::Tree => None,
@@ -227,13 +229,13 @@ impl Source for JsonlSource {
         let mut wanted = next_survivor()?;
         let mut window = Window::new(self.handle().clone());
         self.for_each(1, cx, &mut |line| {
-            let Some(survivor) = wanted else { return Ok(()) };
+            let Some(survivor) = wanted else { return Ok(false) };
             if survivor.place.span() != line.span {
-                return Ok(());
+                return Ok(false);
             }
             emit(&line, &projector, &mut window, &self.path, sink)?;
             wanted = next_survivor()?;
-            Ok(())
+            Ok(true)
         })?;
         match wanted {
             None => Ok(()),

@@ -35,18 +35,7 @@ impl SqliteSource {
     /// # Errors
     /// *Unknown session*, *unsupported version*, *corrupt source*, *busy*, I/O.
     pub(super) fn open(path: &Path, session: &SessionId) -> Result<Self> {
-        for _ in 0..ATTEMPTS {
-            let captured = Reader::open(path, Use::Fork).and_then(|reader| {
-                let source = Self::pinned(reader, session);
-                source.map(|source| (source.is_intact(), source))
-            });
-            match captured {
-                Ok((false, _)) => {}
-                Ok((true, source)) => return Ok(source),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Error::Busy { place: path.into() })
+        Reader::open(path, Use::Fork).and_then(|reader| Self::pinned(reader, session))
     }
 
     /// Pins what is committed now.
@@ -63,10 +52,6 @@ impl SqliteSource {
             reader: Some(reader),
             stage: None,
         })
-    }
-
-    fn is_intact(&self) -> bool {
-        self.reader.as_ref().is_none_or(Reader::is_intact)
     }
 }
 

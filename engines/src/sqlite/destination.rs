@@ -83,8 +83,8 @@ impl Place {
             self.write(conn, new, fill)?;
             conn.execute_batch("COMMIT").map_err(at)
         });
-        if inserted.is_err() && !conn.is_autocommit() {
-            // The transaction failed already; that failure is reported.
+        if inserted.is_err() {
+            // That failure is reported, not that the transaction had none to end.
             let _ = conn.execute_batch("ROLLBACK");
         }
         conn.flush_prepared_statement_cache();

@@ -408,6 +408,8 @@ impl Pinned<'_> {
             cx.check()?;
             let seq = signed(at.number(row, 0, "seq")?);
             let (id, key) = (at.text(row, 1, "id")?, at.text(row, 2, "key")?);
+            // As where small content is checked: an entry by its id, other rows by their keys.
+            let name = if large.is_object { id } else { key };
             {
                 // Read, bound and written one after the other: twice in memory at any time.
                 let content = read
@@ -416,9 +418,9 @@ impl Pinned<'_> {
                     })
                     .map_err(failed)??;
                 serde_json::from_str::<IgnoredAny>(&content)
-                    .map_err(|error| at.corrupt(id, format!("it is not JSON: {error}")))?;
+                    .map_err(|error| at.corrupt(name, format!("it is not JSON: {error}")))?;
                 if large.is_object && !content.trim_start().starts_with('{') {
-                    return Err(at.corrupt(id, "payload is no JSON object"));
+                    return Err(at.corrupt(name, "payload is no JSON object"));
                 }
                 write.raw_bind_parameter(1, content).map_err(failed)?;
             }

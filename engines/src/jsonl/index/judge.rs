@@ -302,19 +302,16 @@ impl Judge<'_> {
     fn finish(self) -> Result<Verdict> {
         let failed = |error| spill_error(self.scratch, error);
         let mut bad_tips = Sorter::new(self.scratch, AUDIT_BUDGET);
-        let mut dangling = self.dangling.finish().map_err(failed)?.peekable();
+        let mut dangling = self.dangling.finish().map_err(failed)?;
+        let mut next_dangling = || dangling.next().transpose().map_err(failed);
+        let mut place = next_dangling()?;
         for tip in self.tips.finish().map_err(failed)? {
             let tip = tip.map_err(failed)?;
-            while let Some(place) = dangling.next_if(|place| place.as_ref().is_ok_and(|p| *p < tip))
-            {
-                place.map_err(failed)?;
+            while place.is_some_and(|place| place < tip) {
+                place = next_dangling()?;
             }
-            match dangling.peek() {
-                Some(Ok(place)) if *place == tip => bad_tips.push(tip).map_err(failed)?,
-                Some(Err(_)) => {
-                    dangling.next().transpose().map_err(failed)?;
-                }
-                _ => {}
+            if place == Some(tip) {
+                bad_tips.push(tip).map_err(failed)?;
             }
         }
         Ok(Verdict {
