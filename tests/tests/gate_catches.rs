@@ -1,6 +1,7 @@
 //! The gate can fail: engines that are wrong in one way each are caught, by the oracle that is
 //! there for it, and the sequence that shows it is made small.
 
+use std::fs;
 use std::path::PathBuf;
 
 use forkline_gate::driver::{
@@ -23,10 +24,13 @@ enum Wrong {
     TouchesSource,
     /// An empty commit is the end.
     PanicsOnEmptyCommit,
+    /// The rows of a fork are written anew: the same values, other bytes.
+    RewritesLines,
 }
 
 struct Planted {
     inner: LocalDriver,
+    folder: PathBuf,
     wrong: Wrong,
     begun: Vec<(u64, ForkRequest)>,
     forks: u8,
@@ -52,6 +56,14 @@ impl Planted {
             _ => {}
         }
         op
+    }
+
+    /// Puts a blank into the first row of a fork.
+    fn rewrite(&self, request: &ForkRequest) {
+        let Some(home) = self.inner.home(request.into, &request.id) else { return };
+        let path = self.folder.join(request.into.to_string()).join(home);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen("\n{", "\n{ ", 1)).unwrap();
     }
 }
 
@@ -80,6 +92,11 @@ impl Driver for Planted {
         if matches!(op, Op::Fork { .. }) {
             self.forks = self.forks.wrapping_add(1);
             self.is_littered |= matches!(answer, Answer::Error { .. });
+        }
+        if let (Wrong::RewritesLines, Op::Fork { request, open: false }, Answer::Done) =
+            (self.wrong, &op, &answer)
+        {
+            self.rewrite(request);
         }
         Ok(answer)
     }
@@ -127,7 +144,8 @@ impl Roster for WithPlanted {
         let folder = place.folder.join("planted");
         let inner = LocalDriver::new(&kinds, &folder, place.audit, place.cwd)?;
         let wrong = self.0;
-        let planted = Planted { inner, wrong, begun: Vec::new(), forks: 0, is_littered: false };
+        let begun = Vec::new();
+        let planted = Planted { inner, folder, wrong, begun, forks: 0, is_littered: false };
         drivers.push(Box::new(planted));
         Ok(drivers)
     }
@@ -174,4 +192,9 @@ fn a_source_that_changes() {
 #[test]
 fn a_panic() {
     check(Wrong::PanicsOnEmptyCommit, &[Oracle::Alive], 3);
+}
+
+#[test]
+fn lines_that_are_written_anew() {
+    check(Wrong::RewritesLines, &[Oracle::File], 6);
 }
