@@ -4,18 +4,21 @@
 //! Each backend finds faults in an order of its own: by address, by hash, by row. Random sessions
 //! seldom hold two faults at once, and then either one would do; here they always do.
 
+#[path = "support/state.rs"]
+mod state;
+
 use std::sync::{Arc, Mutex};
 
 use forkline_engines::{
     Context, CreateOptions, JsonlRepo, MemoryRepo, Milestone, Observer, Progress, Repo,
-    RepoOptions, Session, SessionRef, SqliteRepo, StateRow, transfer,
+    RepoOptions, Session, SessionRef, SqliteRepo, transfer,
 };
 use forkline_model::address::SEQ_MAX;
 use forkline_model::fork::{Birth, fork};
 use forkline_model::{
-    BranchName, EntryId, ErrorKind, ForkOptions, Json, LaneAudit, SessionId, State, StateBuilder,
-    Write, policy,
+    BranchName, EntryId, ErrorKind, ForkOptions, Json, LaneAudit, SessionId, Write, policy,
 };
+use state::state_of;
 
 fn set(namespace: &str, key: &str, value: &str) -> Write {
     Write::set(namespace, key, Json::parse(value).unwrap()).unwrap()
@@ -60,21 +63,6 @@ fn backends(lane_audit: LaneAudit) -> Backends {
         ("shared", Box::new(SqliteRepo::shared_with(at("all.db"), options()).unwrap())),
     ];
     Backends { _folder: folder, repos }
-}
-
-fn state_of(session: &Session) -> State {
-    let mut builder = StateBuilder::new(session.metadata().clone(), session.next_seq().unwrap());
-    let mut collect = |row| {
-        match row {
-            StateRow::Entry(entry) => builder.entry(entry),
-            StateRow::Usage(row) => builder.usage(row),
-            StateRow::Value { address, seq, value } => builder.value(address, seq, value),
-            StateRow::Element { address, seq, value } => builder.element(address, seq, value),
-        };
-        Ok(())
-    };
-    session.dump(&mut collect).unwrap();
-    builder.finish().unwrap()
 }
 
 /// Forks `session` as the model forks `state`; gives back what was made.

@@ -1,19 +1,20 @@
 //! Files of pi 0.87.1: each opens with the logical state that its writer saw, and every fork of
 //! it is the model's fork of that state, with a branch index that a recount confirms.
 
+#[path = "support/state.rs"]
+mod state;
+
 use std::path::{Path, PathBuf};
 
 use forkline_engines::sqlite::recount;
 use forkline_engines::{
     Context, CreateOptions, ListFilter, Repo, RepoOptions, Session, SessionRef, SqliteRepo,
-    StateRow,
 };
 use forkline_model::fork::{Birth, fork};
 use forkline_model::state::State;
-use forkline_model::{
-    BranchName, ForkOptions, Json, LaneAudit, Metadata, Millis, SessionId, StateBuilder,
-};
+use forkline_model::{BranchName, ForkOptions, Json, LaneAudit, Metadata, Millis, SessionId};
 use serde_json::value::RawValue;
+use state::state_of;
 
 fn fixtures() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -59,20 +60,8 @@ fn open_copy(path: &Path) -> (tempfile::TempDir, SqliteRepo, Vec<SessionRef>) {
     (folder, repo, sessions)
 }
 
-fn state_of(session: &Session) -> State {
-    let mut builder = StateBuilder::new(session.metadata().clone(), session.next_seq().unwrap());
-    session
-        .dump(&mut |row| {
-            match row {
-                StateRow::Entry(entry) => builder.entry(entry),
-                StateRow::Usage(row) => builder.usage(row),
-                StateRow::Value { address, seq, value } => builder.value(address, seq, value),
-                StateRow::Element { address, seq, value } => builder.element(address, seq, value),
-            };
-            Ok(())
-        })
-        .unwrap();
-    let state = builder.finish().unwrap();
+fn counted_state_of(session: &Session) -> State {
+    let state = state_of(session);
     assert_eq!(state.stats(), session.stats().unwrap());
     state
 }
@@ -147,7 +136,7 @@ fn each_fixture(check: impl Fn(&Path, &SqliteRepo, &SessionRef)) -> usize {
 fn every_file_opens_with_its_writers_state() {
     let count = each_fixture(|path, repo, at| {
         let session = repo.open(at, &Context::new()).unwrap();
-        let state = state_of(&session);
+        let state = counted_state_of(&session);
         let expected = std::fs::read_to_string(path.with_extension("state.json")).unwrap();
         let expected: Box<RawValue> = serde_json::from_str(&expected).unwrap();
         if path.file_stem().unwrap() == "shared-container" {
@@ -189,7 +178,7 @@ fn every_fork_is_the_models() {
     let mut run = |path: &Path, repo: &SqliteRepo, at: &SessionRef| {
         let state = {
             let session = repo.open(at, &cx).unwrap();
-            state_of(&session)
+            counted_state_of(&session)
         };
         let before = std::fs::read(at.path().unwrap()).unwrap();
         for audit in [LaneAudit::Selected, LaneAudit::Strict] {
@@ -217,7 +206,7 @@ fn every_fork_is_the_models() {
                         Ok(session) => {
                             let birth = birth(session.metadata());
                             let expected = fork(&state, &options, audit, birth);
-                            assert_eq!(Ok(state_of(&session)), expected, "{context}");
+                            assert_eq!(Ok(counted_state_of(&session)), expected, "{context}");
                             let reference = session.reference().clone();
                             session.close().unwrap();
                             let id = &reference.metadata.id;

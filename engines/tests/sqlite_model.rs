@@ -2,21 +2,24 @@
 //! does, every read gives what the model gives, the derived rows stand a recount, and every fork
 //! is the model's.
 
+#[path = "support/state.rs"]
+mod state;
+
 use std::path::Path;
 
 use forkline_engines::sqlite::recount;
 use forkline_engines::{
     Context, CreateOptions, ListFilter, MemoryRepo, Repo, RepoOptions, Session, SqliteRepo,
-    StateRow, SyncCommits,
+    SyncCommits,
 };
 use forkline_model::fork::{Birth, fork};
 use forkline_model::state::State;
 use forkline_model::{
     Address, BranchName, BranchScan, EntryId, EntryQuery, EntryType, ForkOptions, Json, LaneAudit,
-    Limit, ListQuery, Namespace, NewEntry, NewUsage, Order, Seq, SeqQuery, StateBuilder, TypeName,
-    Write, policy,
+    Limit, ListQuery, Namespace, NewEntry, NewUsage, Order, Seq, SeqQuery, TypeName, Write, policy,
 };
 use proptest::prelude::*;
+use state::state_of;
 
 /// Ids, namespaces and keys with all that SQL and URIs give a meaning to.
 const IDS: [&str; 12] = [
@@ -101,21 +104,6 @@ fn write() -> impl Strategy<Value = Write> {
             .prop_map(|(address, value)| Write::AppendElement { address, value }),
         1 => address().prop_map(|address| Write::DeleteList { address }),
     ]
-}
-
-fn state_of(session: &Session) -> State {
-    let mut builder = StateBuilder::new(session.metadata().clone(), session.next_seq().unwrap());
-    let mut collect = |row| {
-        match row {
-            StateRow::Entry(entry) => builder.entry(entry),
-            StateRow::Usage(row) => builder.usage(row),
-            StateRow::Value { address, seq, value } => builder.value(address, seq, value),
-            StateRow::Element { address, seq, value } => builder.element(address, seq, value),
-        };
-        Ok(())
-    };
-    session.dump(&mut collect).unwrap();
-    builder.finish().unwrap()
 }
 
 fn same_reads(session: &Session, model: &State) {
