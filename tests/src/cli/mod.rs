@@ -58,7 +58,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Turns off SQLite's count of its own heap, which nobody reads here: the count is one lock of the
-/// whole process, and costs the gate's threads a quarter of their time.
+/// whole process, for which the gate's threads wait.
 fn let_sqlite_run_wide() {
     #[expect(unsafe_code, reason = "SQLite's settings are a C function")]
     // SAFETY: nothing has used SQLite yet and no thread was started; the option takes one int.
